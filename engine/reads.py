@@ -1,6 +1,6 @@
 """What goes into the engine and what comes out: plain data, token ids only.
 
->>> read = Read("r1", prompt_ids=(2, 105, 7), canvas_ids=(9, 40, 106, 0), slots=(1,), label_ids=(40, 41))
+>>> read = Read("r1", (2, 105, 7), canvas_ids=(9, 40, 106, 0), slots=(1,), label_ids=(40, 41))
 >>> read.width
 4
 """

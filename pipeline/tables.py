@@ -142,7 +142,7 @@ RUNS = Table(
         _num("seconds", "wall time of the run"),
         _str(
             "fingerprint_sha256",
-            "of fingerprint_json: equal when nothing that moves decisions differs",
+            "of fingerprint_json without machine-local facts",
         ),
         _str("fingerprint_json", "build, versions, flags, hashes, CPU"),
         _str("model", "model path or name"),
