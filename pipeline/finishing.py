@@ -24,7 +24,6 @@ COUNTS = (
     "conversations",  # records that are conversations
     "rejected_records",  # records that are not; one error row each
     "shard_errors",  # error rows about a shard as a whole
-    "unmatched",  # conversations no rubric of the job is meant for; one error row each
     "cases",  # conversation x rubric pairs
     "decided_cases",  # pairs with decisions
     "failed_cases",  # pairs with an error row instead
@@ -139,7 +138,7 @@ def _equations(marker: PartMarker, scanned: Mapping[str, int]) -> list[tuple[str
         (
             "error rows and their causes",
             c["errors"],
-            c["rejected_records"] + c["shard_errors"] + c["unmatched"] + c["failed_cases"],
+            c["rejected_records"] + c["shard_errors"] + c["failed_cases"],
         ),
         ("decisions and questions of decided cases", c["decisions"], c["expected_decisions"]),
         ("rows in decisions", rows.get("decisions", -1), c["decisions"]),
