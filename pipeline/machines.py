@@ -128,12 +128,13 @@ class Machines(_Strict):
     @model_validator(mode="after")
     def _names_resolve(self) -> Self:
         always_on, throughput = self.always_on, self.throughput
-        stated = (always_on, self.dataflow, throughput, *self.machines.values())
+        cited = [always_on.source, self.dataflow.source, throughput.source]
+        cited += [shape.source for shape in self.machines.values()]
         problems = [
             *_unknown("replica", (busy.replica for busy in always_on.busy), always_on.replicas),
             *_unknown("family", (shape.family for shape in self.machines.values()), self.families),
             *_unknown("machine", throughput.machines, self.machines),
-            *_unknown("source", (part.source for part in stated), self.sources),
+            *_unknown("source", cited, self.sources),
         ]
         if problems:
             raise ValueError("; ".join(problems))
