@@ -16,7 +16,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from pipeline.conversations import Conversation, Rejected
-from pipeline.parts import ContentHash, Part, Place, first_records
+from pipeline.parts import ContentHash, Part, PartRecords, Place, first_records
 from pipeline.records import parse_record
 from pipeline.shards import RawRecord, Shard, ShardProblem, match_shards, read_records
 
@@ -32,13 +32,11 @@ class Records(NamedTuple):
 
     Attributes:
         parts: every Part of the input, skipped or not.
-        conversations: (part key, Conversation).
-        rejected: (part key, Rejected), stages `read` and `parse`.
+        read: PartRecords of every part that was not skipped.
     """
 
     parts: Any
-    conversations: Any
-    rejected: Any
+    read: Any
 
 
 class ReadConversations(beam.PTransform):  # type: ignore[misc]
@@ -102,16 +100,13 @@ class ReadConversations(beam.PTransform):  # type: ignore[misc]
         wanted = (
             parts if (skip := self._skip) is None else parts | beam.Filter(lambda p: not skip(p))
         )
-        records = (
+        read = (
             wanted
             | beam.Map(lambda part: (part.key if part.shard.seekable else part.shard.name, part))
             | "SpreadParts" >> beam.GroupByKey()
-            | "Read"
-            >> beam.ParDo(_ReadParts(self._rubric_ids)).with_outputs(
-                "rejected", main="conversations"
-            )
+            | "Read" >> beam.ParDo(_ReadParts(self._rubric_ids))
         )
-        return Records(parts, records.conversations, records.rejected)
+        return Records(parts, read)
 
 
 class _DivideShard(beam.DoFn):  # type: ignore[misc]
@@ -167,37 +162,35 @@ def _with_duplicates(_: str, found: dict[str, Iterable[Any]]) -> Part:
 
 
 class _ReadParts(beam.DoFn):  # type: ignore[misc]
-    """(key, parts of one shard) -> (part key, Conversation), and Rejected on output `rejected`."""
+    """(key, parts of one shard) -> the PartRecords of each, in one pass over the shard."""
 
     def __init__(self, rubric_ids: frozenset[str] | None) -> None:
         self._rubric_ids = rubric_ids
 
-    def process(self, group: tuple[str, Iterable[Part]]) -> Iterator[Any]:
+    def process(self, group: tuple[str, Iterable[Part]]) -> Iterator[PartRecords]:
         parts = sorted(group[1], key=lambda part: part.index)
         first = parts[0]
         entry = (first.start, first.offset) if first.shard.seekable else (0, 0)
         with closing(read_records(first.shard, *entry)) as items:
             for part in parts:
-                yield from self._read(part, items)
+                yield PartRecords(part, tuple(self._read(part, items)))
 
-    def _read(self, part: Part, items: Iterable[RawRecord | ShardProblem]) -> Iterator[Any]:
+    def _read(
+        self, part: Part, items: Iterable[RawRecord | ShardProblem]
+    ) -> Iterator[Conversation | Rejected]:
         content = ContentHash()
         duplicates = dict(part.duplicates)
         missing = part.records + part.problems
-        for item in items if missing else ():
-            if isinstance(item, ShardProblem):
-                content.add(item)
-                found: Conversation | Rejected = Rejected(
-                    part.shard.name, item.record_index, None, None, "read", item.code, item.message
-                )
-            elif item.index < part.start:
+        for item in items:
+            if isinstance(item, RawRecord) and item.index < part.start:
                 continue
-            else:
-                content.add(item)
-                found = parse_record(item.value, part.shard.name, item.index, self._rubric_ids)
-                if isinstance(found, Conversation) and item.index in duplicates:
-                    found = _duplicate(found, duplicates[item.index])
-            yield _counted(part.key, found)
+            content.add(item)
+            found = self._parse(part.shard, item)
+            if isinstance(found, Conversation) and found.record_index in duplicates:
+                found = _duplicate(found, duplicates[found.record_index])
+            outcome = found.code if isinstance(found, Rejected) else "conversations"
+            Metrics.counter("onepass.read", outcome).inc()
+            yield found
             missing -= 1
             if not missing:
                 break
@@ -205,6 +198,11 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
             raise InputChangedError(
                 f"{part.shard.path} changed while it was read; run again when it is complete"
             )
+
+    def _parse(self, shard: Shard, item: RawRecord | ShardProblem) -> Conversation | Rejected:
+        if isinstance(item, ShardProblem):
+            return Rejected(shard.name, None, None, None, "read", item.code, item.message)
+        return parse_record(item.value, shard.name, item.index, self._rubric_ids)
 
 
 def _duplicate(conversation: Conversation, first: Place) -> Rejected:
@@ -217,11 +215,3 @@ def _duplicate(conversation: Conversation, first: Place) -> Rejected:
         "duplicate_id",
         f"record {first.record_index} of {first.source} has this id already; make ids unique",
     )
-
-
-def _counted(key: str, found: Conversation | Rejected) -> Any:
-    if isinstance(found, Conversation):
-        Metrics.counter("onepass", "conversations").inc()
-        return key, found
-    Metrics.counter("onepass", f"rejected_{found.code}").inc()
-    return beam.pvalue.TaggedOutput("rejected", (key, found))
