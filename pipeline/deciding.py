@@ -35,8 +35,8 @@ class DecidedPart:
 
     Attributes:
         tables: rows by table name, for every table of a part.
-        counts: the planned part's, plus decided_cases, failed_cases, expected_decisions,
-            decisions, options, errors.
+        counts: the planned part's, plus decided_cases, failed_cases, refused_cases,
+            expected_decisions, decisions, options, errors.
         engine: counters spent, by name of `EngineCounters`.
     """
 
@@ -100,6 +100,7 @@ class Decider:
         counts = dict(part.counts) | {
             "decided_cases": len(decided),
             "failed_cases": sum(r.rubric_id is not None for r in rejected),
+            "refused_cases": len(cases) - len(decided),
             "expected_decisions": sum(len(c.compiled.rubric.questions) for c in decided),
             "decisions": len(tables["decisions"]),
             "options": len(tables["option_probabilities"]),

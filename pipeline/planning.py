@@ -88,8 +88,9 @@ def plan_part(
     )
     for record in records:
         if isinstance(record, Rejected):
-            counts["shard_errors" if record.record_index is None else "rejected_records"] += 1
-            counts["records"] += record.record_index is not None
+            about_record = record.stage == "parse"
+            counts["rejected_records" if about_record else "shard_errors"] += 1
+            counts["records"] += about_record
             rejected.append(record)
             continue
         counts["records"] += 1

@@ -15,12 +15,14 @@ _listeners: list[Callable[[Progress], None]] = []
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Something that was just done: reads answered, or `cases` of a part planned."""
+    """What was just done for a part: counts to add to what was done before."""
 
     part: str
+    parts: int = 0
+    taken_over: int = 0
+    cases: int = 0
     reads: int = 0
     steps: int = 0
-    planned_reads: int = 0
 
 
 def report(progress: Progress) -> None:
