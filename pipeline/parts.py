@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pipeline.conversations import Conversation, Rejected
 from pipeline.records import BadRecord
 from pipeline.shards import RawRecord, Shard, ShardProblem, row_bytes
 
@@ -32,7 +33,8 @@ class Part:
         index: its number in the shard, from 0.
         start: line or row of its first record; `offset` is that line's first byte.
         records: records in it; each comes out once, as Conversation or Rejected.
-        problems: 1 when the shard itself breaks in this part, which is one more Rejected.
+        problems: 1 when the shard itself breaks in this part, which is one more Rejected, with
+            no record index.
         content_sha256: of its records.
         duplicates: record index -> place of the record that has the same id and comes first.
         whole: False when a limit cut it short.
@@ -61,10 +63,18 @@ class Part:
         return f"part-{readable}-{distinct}-{self.index:05d}"
 
     @property
-    def fingerprint(self) -> str:
-        """SHA-256 of everything about the part that can move its output."""
+    def digest(self) -> str:
+        """SHA-256 of everything about the part that its rows can follow from."""
         facts = (self.key, self.content_sha256, self.records, self.problems, self.duplicates)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecords:
+    """What a part holds: its records in order, then what is wrong with the shard, if anything."""
+
+    part: Part
+    records: tuple[Conversation | Rejected, ...]
 
 
 class ContentHash:
@@ -82,7 +92,7 @@ class ContentHash:
             data = item.value.code.encode()
         else:
             data = row_bytes(item.value)
-        index = item.record_index if isinstance(item, ShardProblem) else item.index
+        index = "end" if isinstance(item, ShardProblem) else item.index
         self._hash.update(f"{index}:{len(data)}:".encode() + data)
 
     def hexdigest(self) -> str:

@@ -1,16 +1,17 @@
-"""ReadConversations: shards -> Conversation | Rejected, in parts that can be resumed.
+"""Shards -> parts -> the conversations in them.
 
-Shards are read twice. The first pass divides them into parts and collects ids, so that duplicates
-are known; the second gives the records of the parts that are to be computed. Text of conversations
-is never shuffled in between, and a part that is skipped costs one scan.
+Shards are read twice. The first pass (`FindParts`) divides them into parts and collects ids, so
+that duplicates are known; the second (`ReadParts`) gives the records of the parts that are to be
+computed. Text of conversations is never shuffled in between, and a part that an earlier run
+finished costs one scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -27,29 +28,14 @@ class InputChangedError(RuntimeError):
     """A shard changed while the run was reading it."""
 
 
-class Records(NamedTuple):
-    """What ReadConversations gives.
-
-    Attributes:
-        parts: every Part of the input, skipped or not.
-        conversations: (part key, Conversation).
-        rejected: (part key, Rejected), stages `read` and `parse`.
-    """
-
-    parts: Any
-    conversations: Any
-    rejected: Any
-
-
-class ReadConversations(beam.PTransform):  # type: ignore[misc]
-    """Root transform: the shards that `patterns` match -> Records.
+class FindParts(beam.PTransform):  # type: ignore[misc]
+    """Root transform: the shards that `patterns` match -> every Part of them.
 
     Args:
         patterns: files or globs, local or `gs://`.
         records_per_part: lines or rows per part.
-        limit: read only the first records of the input, by shard name and place.
+        limit: only the first records of the input, by shard name and place.
         rubric_ids: when given, the only ids a record's `rubrics` may name.
-        skip: parts for which this is true are not read; runs on the workers.
 
     Raises InputError at once, before anything starts, when a pattern matches no shard.
     """
@@ -61,7 +47,6 @@ class ReadConversations(beam.PTransform):  # type: ignore[misc]
         records_per_part: int = RECORDS_PER_PART,
         limit: int | None = None,
         rubric_ids: Iterable[str] | None = None,
-        skip: Callable[[Part], bool] | None = None,
     ) -> None:
         super().__init__()
         match_shards(patterns)
@@ -69,9 +54,8 @@ class ReadConversations(beam.PTransform):  # type: ignore[misc]
         self._records_per_part = records_per_part
         self._limit = limit
         self._rubric_ids = None if rubric_ids is None else frozenset(rubric_ids)
-        self._skip = skip
 
-    def expand(self, pbegin: Any) -> Records:
+    def expand(self, pbegin: Any) -> Any:
         divided = (
             pbegin
             | "Patterns" >> beam.Create([self._patterns])
@@ -92,26 +76,30 @@ class ReadConversations(beam.PTransform):  # type: ignore[misc]
             | "ByPart" >> beam.CoGroupByKey()
             | "Mark" >> beam.MapTuple(_with_duplicates)
         )
-        if (limit := self._limit) is not None:
-            parts = (
-                parts
-                | beam.Map(lambda part: (None, part))
-                | "Gather" >> beam.GroupByKey()
-                | "Limit" >> beam.FlatMapTuple(lambda _, found: first_records(found, limit))
-            )
-        wanted = (
-            parts if (skip := self._skip) is None else parts | beam.Filter(lambda p: not skip(p))
+        if (limit := self._limit) is None:
+            return parts
+        return (
+            parts
+            | beam.Map(lambda part: (None, part))
+            | "Gather" >> beam.GroupByKey()
+            | "Limit" >> beam.FlatMapTuple(lambda _, found: first_records(found, limit))
         )
-        records = (
-            wanted
+
+
+class ReadParts(beam.PTransform):  # type: ignore[misc]
+    """Parts -> (Part, its records in order, each a Conversation or Rejected)."""
+
+    def __init__(self, rubric_ids: Iterable[str] | None = None) -> None:
+        super().__init__()
+        self._rubric_ids = None if rubric_ids is None else frozenset(rubric_ids)
+
+    def expand(self, parts: Any) -> Any:
+        return (
+            parts
             | beam.Map(lambda part: (part.key if part.shard.seekable else part.shard.name, part))
             | "SpreadParts" >> beam.GroupByKey()
-            | "Read"
-            >> beam.ParDo(_ReadParts(self._rubric_ids)).with_outputs(
-                "rejected", main="conversations"
-            )
+            | "Read" >> beam.ParDo(_ReadParts(self._rubric_ids))
         )
-        return Records(parts, records.conversations, records.rejected)
 
 
 class _DivideShard(beam.DoFn):  # type: ignore[misc]
@@ -167,20 +155,24 @@ def _with_duplicates(_: str, found: dict[str, Iterable[Any]]) -> Part:
 
 
 class _ReadParts(beam.DoFn):  # type: ignore[misc]
-    """(key, parts of one shard) -> (part key, Conversation), and Rejected on output `rejected`."""
+    """(key, parts of one shard) -> (Part, its records)."""
 
     def __init__(self, rubric_ids: frozenset[str] | None) -> None:
         self._rubric_ids = rubric_ids
 
-    def process(self, group: tuple[str, Iterable[Part]]) -> Iterator[Any]:
+    def process(
+        self, group: tuple[str, Iterable[Part]]
+    ) -> Iterator[tuple[Part, tuple[Conversation | Rejected, ...]]]:
         parts = sorted(group[1], key=lambda part: part.index)
         first = parts[0]
         entry = (first.start, first.offset) if first.shard.seekable else (0, 0)
         with closing(read_records(first.shard, *entry)) as items:
             for part in parts:
-                yield from self._read(part, items)
+                yield part, tuple(self._read(part, items))
 
-    def _read(self, part: Part, items: Iterable[RawRecord | ShardProblem]) -> Iterator[Any]:
+    def _read(
+        self, part: Part, items: Iterable[RawRecord | ShardProblem]
+    ) -> Iterator[Conversation | Rejected]:
         content = ContentHash()
         duplicates = dict(part.duplicates)
         missing = part.records + part.problems
@@ -197,7 +189,8 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
                 found = parse_record(item.value, part.shard.name, item.index, self._rubric_ids)
                 if isinstance(found, Conversation) and item.index in duplicates:
                     found = _duplicate(found, duplicates[item.index])
-            yield _counted(part.key, found)
+            _count(found)
+            yield found
             missing -= 1
             if not missing:
                 break
@@ -219,9 +212,6 @@ def _duplicate(conversation: Conversation, first: Place) -> Rejected:
     )
 
 
-def _counted(key: str, found: Conversation | Rejected) -> Any:
-    if isinstance(found, Conversation):
-        Metrics.counter("onepass", "conversations").inc()
-        return key, found
-    Metrics.counter("onepass", f"rejected_{found.code}").inc()
-    return beam.pvalue.TaggedOutput("rejected", (key, found))
+def _count(found: Conversation | Rejected) -> None:
+    name = "conversations_read" if isinstance(found, Conversation) else f"rejected_{found.code}"
+    Metrics.counter("onepass", name).inc()

@@ -65,11 +65,10 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShardProblem:
-    """Why a shard ends here; `record_index` is None where the whole shard is meant."""
+    """Why a shard ends here."""
 
     code: str
     message: str
-    record_index: int | None = None
 
 
 def input_root(patterns: Sequence[str]) -> str:
@@ -149,7 +148,7 @@ def _lines(
                 yield RawRecord(index, start, line)
             index += 1
     except _BrokenError as error:
-        yield ShardProblem("broken_shard", str(error), index)
+        yield ShardProblem("broken_shard", f"the compressed shard {error} after {index:,} lines")
 
 
 def _too_large() -> BadRecord:
@@ -199,11 +198,11 @@ def _unpacked(file: BinaryIO, new_frame: Callable[[], Any]) -> Iterator[bytes]:
             try:
                 yield frame.decompress(data)
             except (zlib.error, zstandard.ZstdError):
-                raise _BrokenError("the compressed shard is corrupt from here on") from None
+                raise _BrokenError("is corrupt") from None
             data = frame.unused_data if frame.eof else b""
             frame = None if frame.eof else frame
     if frame is not None:
-        raise _BrokenError("the compressed shard is cut off; the records before were read")
+        raise _BrokenError("is cut off")
 
 
 def _rows(file: BinaryIO) -> Iterator[RawRecord | ShardProblem]:
@@ -227,8 +226,7 @@ def _rows(file: BinaryIO) -> Iterator[RawRecord | ShardProblem]:
         # else is the file system's, which may recover.
         if not isinstance(error, pa.ArrowException) and (type(error) is not OSError or error.errno):
             raise
-        where = index if index else None
-        yield ShardProblem("broken_shard", "the Parquet shard is corrupt from here on", where)
+        yield ShardProblem("broken_shard", f"the Parquet shard is corrupt after {index:,} rows")
 
 
 def _row(batch: Any) -> dict[str, Any] | BadRecord:
