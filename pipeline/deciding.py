@@ -202,4 +202,3 @@ class Decider:
             )
             case.decisions.append(decision)
             case.options += options
-

@@ -110,6 +110,7 @@ def plan_case(
     conversation: Conversation, compiled: CompiledRubric, settings: PlanSettings
 ) -> Case | Rejected:
     """One conversation under one rubric, or why its prompt cannot be made."""
+
     def rejected(code: str, message: str) -> Rejected:
         place = (conversation.source, conversation.record_index, conversation.id)
         return Rejected(*place, compiled.rubric.id, "plan", code, message)
@@ -188,4 +189,3 @@ def job_settings(
         "seed": settings.seed,
         "on_too_long": settings.on_too_long,
     }
-

@@ -18,6 +18,7 @@ from rubrics.encoding import TextEncoder
 from rubrics.errors import RubricError
 from rubrics.model import Rubric
 
+
 @dataclass(frozen=True)
 class DecideSpec:
     """One run as its workers see it.
