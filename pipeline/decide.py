@@ -1,7 +1,8 @@
 """The decide pipeline: shards in, tables out.
 
-    FindParts -> TakeOver ------------------------------------> markers of parts taken over -+
-                    +-> ReadParts -> PlanParts -> RunInference -> WriteParts -> markers -----+-> Finish
+    FindParts -> TakeOver ---------------------------------- parts taken over -> markers -+
+                    +--> ReadParts -> PlanParts -> RunInference -> WriteParts -> markers -+
+                                                                                 Finish <-+
 
 Everything between the reading of a part and its marker is one fused stage: a part is written as
 soon as it is decided, so a killed run keeps what it finished.
@@ -16,11 +17,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
-from pipeline.conversations import Conversation, Rejected
 from pipeline.deciding import DecidedPart
 from pipeline.finishing import RunStart, finish_run
 from pipeline.inference import DecisionModelHandler, EngineSource
-from pipeline.parts import Part
+from pipeline.parts import Part, PartRecords
 from pipeline.planning import PlannedPart, plan_part
 from pipeline.progress import Progress, report
 from pipeline.reading import FindParts, ReadParts
@@ -105,18 +105,19 @@ class _TakeOver(beam.DoFn):  # type: ignore[misc]
 
 
 class _PlanParts(beam.DoFn):  # type: ignore[misc]
-    """(Part, its records) -> PlannedPart; here the text of conversations ends."""
+    """PartRecords -> PlannedPart; here the text of conversations ends."""
 
     def __init__(self, spec: DecideSpec) -> None:
         self._spec = spec
 
-    def process(
-        self, element: tuple[Part, tuple[Conversation | Rejected, ...]]
-    ) -> Iterator[PlannedPart]:
-        part, records = element
-        digest = part_digest(part, self._spec)
-        rubrics = compiled_rubrics(self._spec)
-        yield plan_part(part.file_stem, digest, records, rubrics, self._spec.settings)
+    def process(self, read: PartRecords) -> Iterator[PlannedPart]:
+        yield plan_part(
+            read.part.file_stem,
+            part_digest(read.part, self._spec),
+            read.records,
+            compiled_rubrics(self._spec),
+            self._spec.settings,
+        )
 
 
 class _WriteParts(beam.DoFn):  # type: ignore[misc]

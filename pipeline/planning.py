@@ -88,7 +88,7 @@ def plan_part(
     )
     for record in records:
         if isinstance(record, Rejected):
-            about_record = record.stage == "parse"
+            about_record = record.record_index is not None
             counts["rejected_records" if about_record else "shard_errors"] += 1
             counts["records"] += about_record
             rejected.append(record)

@@ -35,7 +35,7 @@ def resumable_runs(output: str, job_sha256: str) -> tuple[RunKey, ...]:
 
 def part_digest(part: Part, spec: DecideSpec) -> str:
     """Hash of everything a part's rows follow from. Needs the checkpoint, not the engine."""
-    return sha256_of([part.fingerprint, spec.job_sha256, _software(spec.build.model)])
+    return sha256_of([part.digest, spec.job_sha256, _software(spec.build.model)])
 
 
 def take_over(part: Part, spec: DecideSpec) -> PartMarker | None:

@@ -10,7 +10,6 @@ from tokenizers import Tokenizer
 
 from engine.builds import Build
 from engine.checkpoints import Checkpoint, resolve
-from pipeline.finishing import sha256_of
 from pipeline.planning import PlanSettings
 from pipeline.runs import RunKey
 from rubrics.compiler import CompiledRubric, Dialect, compile_rubric
