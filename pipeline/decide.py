@@ -11,7 +11,7 @@ soon as it is decided, so a killed run keeps what it finished.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -33,7 +33,7 @@ class RunFailedError(RuntimeError):
     """The run's counts do not reconcile or too many cases failed; its manifest says so."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # Beam writes to transforms as it applies them
 class Decide(beam.PTransform):  # type: ignore[misc]
     """Root transform: decides the conversations of `patterns`; gives the run's manifest.
 
@@ -51,23 +51,26 @@ class Decide(beam.PTransform):  # type: ignore[misc]
     records_per_part: int
     max_error_rate: float
     limit: int | None = None
-    source: EngineSource = EngineSource()  # noqa: RUF009  (frozen)
+    source: EngineSource = field(default_factory=EngineSource)
     raise_when_failed: bool = False
 
-    def expand(self, pbegin: Any) -> Any:
-        rubric_ids = [rubric.id for rubric in self.spec.rubrics]
-        parts = pbegin | "FindParts" >> FindParts(
+    def find_parts(self) -> FindParts:
+        """The transform that divides the input; raises InputError when there is none."""
+        return FindParts(
             self.patterns,
             records_per_part=self.records_per_part,
             limit=self.limit,
-            rubric_ids=rubric_ids,
+            rubric_ids=[rubric.id for rubric in self.spec.rubrics],
         )
+
+    def expand(self, pbegin: Any) -> Any:
+        parts = pbegin | "FindParts" >> self.find_parts()
         known = parts | "TakeOver" >> beam.ParDo(_TakeOver(self.spec)).with_outputs(
             "taken", main="wanted"
         )
         written = (
             known.wanted
-            | "ReadParts" >> ReadParts(rubric_ids)
+            | "ReadParts" >> ReadParts([rubric.id for rubric in self.spec.rubrics])
             | "PlanParts" >> beam.ParDo(_PlanParts(self.spec))
             | "Decide"
             >> RunInference(
