@@ -177,18 +177,12 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
         duplicates = dict(part.duplicates)
         missing = part.records + part.problems
         for item in items if missing else ():
-            if isinstance(item, ShardProblem):
-                content.add(item)
-                found: Conversation | Rejected = Rejected(
-                    part.shard.name, item.record_index, None, None, "read", item.code, item.message
-                )
-            elif item.index < part.start:
+            if isinstance(item, RawRecord) and item.index < part.start:
                 continue
-            else:
-                content.add(item)
-                found = parse_record(item.value, part.shard.name, item.index, self._rubric_ids)
-                if isinstance(found, Conversation) and item.index in duplicates:
-                    found = _duplicate(found, duplicates[item.index])
+            content.add(item)
+            found = self._parse(part.shard, item)
+            if isinstance(found, Conversation) and found.record_index in duplicates:
+                found = _duplicate(found, duplicates[found.record_index])
             _count(found)
             yield found
             missing -= 1
@@ -198,6 +192,11 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
             raise InputChangedError(
                 f"{part.shard.path} changed while it was read; run again when it is complete"
             )
+
+    def _parse(self, shard: Shard, item: RawRecord | ShardProblem) -> Conversation | Rejected:
+        if isinstance(item, ShardProblem):
+            return Rejected(shard.name, None, None, None, "read", item.code, item.message)
+        return parse_record(item.value, shard.name, item.index, self._rubric_ids)
 
 
 def _duplicate(conversation: Conversation, first: Place) -> Rejected:
