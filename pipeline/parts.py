@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pipeline.conversations import Conversation, Rejected
 from pipeline.records import BadRecord
 from pipeline.shards import RawRecord, Shard, ShardProblem, row_bytes
 
@@ -66,6 +67,14 @@ class Part:
         """SHA-256 of everything about the part that its rows can follow from."""
         facts = (self.key, self.content_sha256, self.records, self.problems, self.duplicates)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecords:
+    """What a part holds: its records in order, then what is wrong with the shard, if anything."""
+
+    part: Part
+    records: tuple[Conversation | Rejected, ...]
 
 
 class ContentHash:
