@@ -99,12 +99,9 @@ class _TakeOver(beam.DoFn):  # type: ignore[misc]
         self._spec = spec
 
     def process(self, part: Part) -> Iterator[Any]:
+        report(Progress(records_found=part.records))
         marker = take_over(part, self._spec)
-        if marker is None:
-            yield part
-        else:
-            report(Progress(marker.part, parts=1, taken_over=1, cases=marker.counts["cases"]))
-            yield beam.pvalue.TaggedOutput("taken", marker)
+        yield part if marker is None else beam.pvalue.TaggedOutput("taken", marker)
 
 
 class _PlanParts(beam.DoFn):  # type: ignore[misc]
@@ -144,7 +141,6 @@ class _WriteParts(beam.DoFn):  # type: ignore[misc]
             decided.engine_fingerprint,
         )
         write_marker(output, key, marker)
-        report(Progress(decided.part, parts=1, cases=decided.counts["cases"]))
         yield marker
 
 

@@ -166,7 +166,7 @@ class Decider:
                 raise AssertionError(f"part {part}: the engine's results do not match the reads")
             results += answers
             spent += cost
-            report(Progress(part, reads=len(call), steps=cost.steps))
+            report(Progress(reads=len(call), steps=cost.steps))
         return results, spent
 
     def _take(

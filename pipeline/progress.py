@@ -15,12 +15,9 @@ _listeners: list[Callable[[Progress], None]] = []
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was just done for a part: counts to add to what was done before."""
+    """What was just done: records found in the input, reads answered, engine steps taken."""
 
-    part: str
-    parts: int = 0
-    taken_over: int = 0
-    cases: int = 0
+    records_found: int = 0
     reads: int = 0
     steps: int = 0
 
