@@ -77,7 +77,9 @@ class SinglePassScheduler(CountingScheduler):
         come first.
         """
         whole = min(request.num_tokens + len(request.spec_token_ids), self.max_model_len)
-        return request.num_tokens < reached < whole and self._step_tokens_left < self._step_tokens
+        return bool(
+            request.num_tokens < reached < whole and self._step_tokens_left < self._step_tokens
+        )
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
         """Announce the joined canvases as draft tokens, as vLLM does in a read's second step."""
