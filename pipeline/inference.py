@@ -7,7 +7,9 @@ Beam's own batching would make batches, and with them roundings, depend on bundl
 
 from __future__ import annotations
 
+import importlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,9 +35,9 @@ _BYTES_PER_TOKEN = 8
 
 def start_engine(build: Build) -> Engine:
     """The real engine."""
-    from engine.engine import DecisionEngine
-
-    return DecisionEngine(build)
+    module: Any = importlib.import_module("engine.engine")
+    engine: Engine = module.DecisionEngine(build)
+    return engine
 
 
 def utc_now() -> datetime:
@@ -53,6 +55,9 @@ class SharedEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
+        # RunInference drops a model without a word, and a process may end first; a child process
+        # of the engine must end with either.
+        self._finish = weakref.finalize(self, engine.close)
 
     def read_counted(self, reads: Sequence[Read]) -> tuple[list[ReadResult], EngineCounters]:
         """Results and exactly what these reads cost, whoever else is waiting."""
@@ -65,11 +70,7 @@ class SharedEngine:
         return self._engine.fingerprint()
 
     def close(self) -> None:
-        self._engine.close()
-
-    def __del__(self) -> None:
-        # RunInference drops a model without a word; a child process of the engine must end too.
-        self._engine.close()
+        self._finish()
 
 
 @dataclass(frozen=True)

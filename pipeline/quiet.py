@@ -18,8 +18,9 @@ def log_level(verbose: bool) -> Iterator[None]:
     Errors are not lost: what fails a run is raised, and told in one line.
     """
     level = logging.INFO if verbose else logging.CRITICAL
-    # vLLM configures its own handlers from the environment as it is imported.
+    # vLLM and torch's C++ side read these as they load.
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "WARNING" if verbose else "ERROR")
     root = logging.getLogger()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -76,12 +76,14 @@ def run_job(
     flags = beam_flags or []
     _check_beam_flags(flags)
     from pipeline.quiet import log_level
-    from pipeline.running import execute, pipeline_options, prepare
-    from pipeline.watching import watching
 
     for note in loaded.notes:
         console.print(note, style="dim")
     with log_level(verbose):
+        # Beam's inference module loads torch where there is one.
+        from pipeline.running import execute, pipeline_options, prepare
+        from pipeline.watching import watching
+
         prepared = prepare(loaded, resume=resume, source=source)
         if resume and not prepared.resumes:
             console.print("No earlier run of this job to resume; starting anew.", style="dim")
