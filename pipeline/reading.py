@@ -74,7 +74,10 @@ class FindParts(beam.PTransform):  # type: ignore[misc]
             | "Duplicates" >> beam.FlatMapTuple(_find_duplicates)
         )
         parts = (
-            {"part": divided.parts | beam.Map(lambda part: (part.key, part)), "twice": duplicates}
+            {
+                "part": divided.parts | "KeyParts" >> beam.Map(lambda part: (part.key, part)),
+                "twice": duplicates,
+            }
             | "ByPart" >> beam.CoGroupByKey()
             | "Mark" >> beam.MapTuple(_with_duplicates)
         )
@@ -82,7 +85,7 @@ class FindParts(beam.PTransform):  # type: ignore[misc]
             return parts
         return (
             parts
-            | beam.Map(lambda part: (None, part))
+            | "Together" >> beam.Map(lambda part: (None, part))
             | "Gather" >> beam.GroupByKey()
             | "Limit" >> beam.FlatMapTuple(lambda _, found: first_records(found, limit))
         )
@@ -98,7 +101,7 @@ class ReadParts(beam.PTransform):  # type: ignore[misc]
     def expand(self, parts: Any) -> Any:
         return (
             parts
-            | beam.Map(lambda part: (_pass(part), part))
+            | "KeyPasses" >> beam.Map(lambda part: (_pass(part), part))
             | "SpreadParts" >> beam.GroupByKey()
             | "Read" >> beam.ParDo(_ReadParts(self._rubric_ids))
         )

@@ -17,22 +17,23 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.records import CONVERSATION_KEYS, RECORD_KEYS, BadRecord
+from pipeline.yaml_files import ConfigError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 MAX_RECORD_BYTES = 16 * 2**20
 
 _CHUNK_BYTES = 2**20
-_PACKED_CHUNK_BYTES = 2**12  # bounds what a hostile file unpacks to at once
+_PACKED_CHUNK_BYTES = 2**10  # bounds what a hostile file unpacks to at once
 _ROWS_PER_BATCH = 64
 _BOM = b"\xef\xbb\xbf"
 
 
-class InputError(ValueError):
-    """The input names no shards; found before anything starts. One line per problem."""
+class InputError(ConfigError):
+    """The input names no shards; found before anything starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,11 @@ def match_shards(patterns: Sequence[str]) -> list[Shard]:
     problems = []
     paths: set[str] = set()
     for pattern in patterns:
-        found = {file.path for file in FileSystems.match([pattern])[0].metadata_list}
+        try:
+            found = {file.path for file in FileSystems.match([pattern])[0].metadata_list}
+        except (BeamIOError, ValueError) as error:
+            problems.append(f"input {pattern}: cannot be listed: {error}")
+            continue
         if not found:
             problems.append(f"input {pattern}: no file matches")
         paths |= found
@@ -105,7 +110,7 @@ def match_shards(patterns: Sequence[str]) -> list[Shard]:
         if not path.endswith(SUFFIXES)
     ]
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError(problems)
     return [Shard(path.removeprefix(root), path) for path in sorted(paths)]
 
 

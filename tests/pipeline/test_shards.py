@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,21 @@ class TestBrokenCompression:
     def test_zeros_behind_the_end_are_padding(self, tmp_path: Path, suffix: str) -> None:
         packed = PACK[suffix](RECORDS) + b"\0" * 512
         assert len(lines(shard_of(tmp_path / f"a{suffix}", packed))) == 50
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
+def test_memory_is_bounded_by_a_record_whatever_a_file_unpacks_to(
+    tmp_path: Path, suffix: str
+) -> None:
+    size = 2**28
+    shard = shard_of(tmp_path / f"a{suffix}", PACK[suffix](b"0" * size))
+    tracemalloc.start()
+    try:
+        assert lines(shard) == [(0, "record_too_large")]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 2
 
 
 def parquet(path: Path, table: pa.Table, **options: Any) -> Shard:
