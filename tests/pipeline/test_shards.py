@@ -194,10 +194,22 @@ def test_splitting_is_the_same_however_the_bytes_arrive(
         assert whole[offset : offset + len(line)] == line
 
 
-def test_a_plain_shard_can_be_entered_at_any_record(tmp_path: Path) -> None:
-    shard = shard_of(tmp_path / "a.jsonl", "\ufeff1\n\n22\r\n333\n4".encode())
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_shard_can_be_entered_at_any_record(tmp_path: Path, suffix: str) -> None:
+    data = PACK[suffix]("\ufeff1\n\n22\r\n333\n4".encode())
+    assert_entered_anywhere(shard_of(tmp_path / f"a{suffix}", data), 4)
+
+
+@pytest.mark.parametrize("row_group_size", [1, 3, 100])
+def test_a_parquet_shard_can_be_entered_at_any_row(tmp_path: Path, row_group_size: int) -> None:
+    table = pa.table({"text": [str(n) for n in range(10)]})
+    shard = parquet(tmp_path / "a.parquet", table, row_group_size=row_group_size)
+    assert_entered_anywhere(shard, 10)
+
+
+def assert_entered_anywhere(shard: Shard, count: int) -> None:
     records = list(read_records(shard))
-    assert len(records) == 4
+    assert len(records) == count
     for number, record in enumerate(records):
         assert isinstance(record, RawRecord)
         assert list(read_records(shard, record.index, record.offset)) == records[number:]
