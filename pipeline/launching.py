@@ -107,14 +107,19 @@ def job_name(name: str) -> str:
     return "onepass-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:30].rstrip("-")
 
 
+def upload(request: LaunchRequest) -> None:
+    """Put the job's files where the request says they are."""
+    for path, content in request.uploads.items():
+        storage.write_atomic(path, content)
+
+
 def submit(request: LaunchRequest, *, no_auth: bool = False) -> dict[str, Any]:
     """Upload, launch, and return the job as Dataflow describes it; raises `LaunchError`.
 
     Tried again while the service is briefly unavailable; the job's name keeps a request that was
     taken without an answer from running twice.
     """
-    for path, content in request.uploads.items():
-        storage.write_atomic(path, content)
+    upload(request)
     session = _session(no_auth)
     for attempt in range(1, _ATTEMPTS + 1):
         response = session.post(request.url, json=dict(request.body), timeout=60)
