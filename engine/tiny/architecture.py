@@ -7,6 +7,7 @@ a sliding window of 1,024.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.tiny.tokenizer import CONTROL_TOKENS, VOCAB_SIZE
@@ -14,8 +15,9 @@ from engine.tiny.tokenizer import CONTROL_TOKENS, VOCAB_SIZE
 if TYPE_CHECKING:
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
 
-LAYERS = 6
-SLIDING_PER_FULL = 5
+LAYERS = 3
+SLIDING_PER_FULL = 2
+EVIDENCE_SCALE = 0.5
 _IDS = {token: token_id for token_id, token in CONTROL_TOKENS.items()}
 
 TEXT: dict[str, Any] = {
@@ -83,8 +85,12 @@ def model_config() -> DiffusionGemmaConfig:
     )
 
 
-def new_model(seed: int) -> DiffusionGemmaForBlockDiffusion:
+def new_model(
+    seed: int, evidence: Sequence[Sequence[float]] | None = None
+) -> DiffusionGemmaForBlockDiffusion:
     """A model with fresh weights, in float32.
+
+    `evidence` [vocabulary][values] is written into the embeddings, along random directions.
 
     Residual branches start quiet: their last norms at a fraction of one, so that six layers neither
     drown the embeddings nor amplify rounding through the routing of experts.
@@ -105,4 +111,8 @@ def new_model(seed: int) -> DiffusionGemmaForBlockDiffusion:
                 weight.fill_(0.3)
             elif weight.dim() >= 2:
                 weight.normal_(0.0, weight.shape[-1] ** -0.5)
+        if evidence is not None:
+            words = torch.tensor(evidence)
+            directions, _ = torch.linalg.qr(torch.randn(hidden, words.shape[1]))
+            model.get_input_embeddings().weight += EVIDENCE_SCALE * words @ directions.T
     return model

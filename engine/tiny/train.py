@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ def train(
     seed: int,
     threads: int = 2,
     learning_rate: float = 3e-3,
+    evidence: Sequence[Sequence[float]] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> DiffusionGemmaForBlockDiffusion:
     """A model trained on `batch_of(0) ... batch_of(steps - 1)`, with bfloat16-rounded weights.
@@ -46,7 +47,7 @@ def train(
     import torch
 
     torch.set_num_threads(threads)
-    model = new_model(seed)
+    model = new_model(seed, evidence)
     model.train()
     usage = _watch_routers(model)
     optimizer = _optimizer(model, learning_rate)
@@ -62,7 +63,7 @@ def train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(float(loss))
+        losses.append(loss.item())
         if (step + 1) % 50 == 0 or step + 1 == steps:
             report(Progress(step + 1, sum(losses) / len(losses), time.perf_counter() - started))
             losses = []
