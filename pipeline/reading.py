@@ -17,7 +17,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from pipeline.conversations import Conversation, Rejected
-from pipeline.parts import ContentHash, Part, Place, first_records
+from pipeline.parts import ContentHash, Part, PartRecords, Place, first_records
 from pipeline.records import parse_record
 from pipeline.shards import RawRecord, Shard, ShardProblem, match_shards, read_records
 
@@ -87,7 +87,7 @@ class FindParts(beam.PTransform):  # type: ignore[misc]
 
 
 class ReadParts(beam.PTransform):  # type: ignore[misc]
-    """Parts -> (Part, its records in order, each a Conversation or Rejected)."""
+    """Parts -> PartRecords."""
 
     def __init__(self, rubric_ids: Iterable[str] | None = None) -> None:
         super().__init__()
@@ -155,20 +155,18 @@ def _with_duplicates(_: str, found: dict[str, Iterable[Any]]) -> Part:
 
 
 class _ReadParts(beam.DoFn):  # type: ignore[misc]
-    """(key, parts of one shard) -> (Part, its records)."""
+    """(key, parts of one shard) -> the PartRecords of each, in one pass over the shard."""
 
     def __init__(self, rubric_ids: frozenset[str] | None) -> None:
         self._rubric_ids = rubric_ids
 
-    def process(
-        self, group: tuple[str, Iterable[Part]]
-    ) -> Iterator[tuple[Part, tuple[Conversation | Rejected, ...]]]:
+    def process(self, group: tuple[str, Iterable[Part]]) -> Iterator[PartRecords]:
         parts = sorted(group[1], key=lambda part: part.index)
         first = parts[0]
         entry = (first.start, first.offset) if first.shard.seekable else (0, 0)
         with closing(read_records(first.shard, *entry)) as items:
             for part in parts:
-                yield part, tuple(self._read(part, items))
+                yield PartRecords(part, tuple(self._read(part, items)))
 
     def _read(
         self, part: Part, items: Iterable[RawRecord | ShardProblem]
@@ -176,20 +174,15 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
         content = ContentHash()
         duplicates = dict(part.duplicates)
         missing = part.records + part.problems
-        for item in items if missing else ():
-            if isinstance(item, ShardProblem):
-                content.add(item)
-                found: Conversation | Rejected = Rejected(
-                    part.shard.name, item.record_index, None, None, "read", item.code, item.message
-                )
-            elif item.index < part.start:
+        for item in items:
+            if isinstance(item, RawRecord) and item.index < part.start:
                 continue
-            else:
-                content.add(item)
-                found = parse_record(item.value, part.shard.name, item.index, self._rubric_ids)
-                if isinstance(found, Conversation) and item.index in duplicates:
-                    found = _duplicate(found, duplicates[item.index])
-            _count(found)
+            content.add(item)
+            found = self._parse(part.shard, item)
+            if isinstance(found, Conversation) and found.record_index in duplicates:
+                found = _duplicate(found, duplicates[found.record_index])
+            outcome = found.code if isinstance(found, Rejected) else "conversations"
+            Metrics.counter("onepass.read", outcome).inc()
             yield found
             missing -= 1
             if not missing:
@@ -198,6 +191,11 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
             raise InputChangedError(
                 f"{part.shard.path} changed while it was read; run again when it is complete"
             )
+
+    def _parse(self, shard: Shard, item: RawRecord | ShardProblem) -> Conversation | Rejected:
+        if isinstance(item, ShardProblem):
+            return Rejected(shard.name, None, None, None, "read", item.code, item.message)
+        return parse_record(item.value, shard.name, item.index, self._rubric_ids)
 
 
 def _duplicate(conversation: Conversation, first: Place) -> Rejected:
@@ -210,8 +208,3 @@ def _duplicate(conversation: Conversation, first: Place) -> Rejected:
         "duplicate_id",
         f"record {first.record_index} of {first.source} has this id already; make ids unique",
     )
-
-
-def _count(found: Conversation | Rejected) -> None:
-    name = "conversations_read" if isinstance(found, Conversation) else f"rejected_{found.code}"
-    Metrics.counter("onepass", name).inc()

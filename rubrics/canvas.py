@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rubrics.dialects import Layout
 from rubrics.encoding import TextEncoder
@@ -51,12 +52,12 @@ class Canvas:
         """Length in tokens."""
         return len(self.template_ids)
 
-    @property
+    @cached_property
     def label_ids(self) -> tuple[int, ...]:
         """Every label id of every slot, once, ascending."""
         return tuple(sorted({label for slot in self.slots for label in slot.label_ids}))
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the template's ids and the slots' positions and labels (hex)."""
         slots = [[slot.position, slot.label_ids] for slot in self.slots]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,18 +22,16 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def rubric_problems(rubric_id: str, version: str, instructions: str | None) -> list[str]:
-    """Problems of a rubric's own fields."""
+def rubric_problems(fields: Mapping[str, str]) -> list[str]:
+    """Problems of a rubric's own text fields, as far as they are given."""
     problems = []
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", rubric_id):
-        problems.append(f"id: {rubric_id!r} must be letters, digits, '_', '-' and '.'")
-    if not version.strip():
-        problems.append("version: is blank; name a version, such as '1'")
-    return (
-        problems
-        + _text_problems("version", version)
-        + _text_problems("instructions", instructions or "")
-    )
+    if "id" in fields and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", fields["id"]):
+        problems.append(
+            f"id: {fields['id']!r} is not made of letters, digits, '_', '-' and '.'; rename it"
+        )
+    if "version" in fields:
+        problems += _name_problems("version", fields["version"])
+    return problems + _text_problems("instructions", fields.get("instructions", ""))
 
 
 def question_problems(numbered: Sequence[tuple[int, Question]], known_ids: set[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Literal
 
@@ -36,7 +37,7 @@ class CompiledRubric:
     system_text: str
     writer: PromptWriter
 
-    @property
+    @cached_property
     def canvases(self) -> tuple[Canvas, ...]:
         """Canvases of all stages, in order."""
         return tuple(chain.from_iterable(self.stages))

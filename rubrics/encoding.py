@@ -60,9 +60,8 @@ class TextEncoder:
         controls = _control_tokens(tokenizer)
         for token_id in (self.bos, self.pad, *self.turn, *(self.channel or ())):
             controls[self.token(token_id)] = token_id
-        self._text_only, unknown_id = _without(tokenizer, controls)
-        # The id of characters outside the vocabulary is no look-alike, and structures nothing.
-        self.control_ids = frozenset(controls.values()) - {unknown_id}
+        self._text_only = _without(tokenizer, controls)
+        self.control_ids = frozenset(controls.values()) - {*self._text_only.get_vocab().values()}
 
     def _structural(self, name: str) -> int:
         token_id = self._original.token_to_id(name)
@@ -102,10 +101,11 @@ def _control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
     }
 
 
-def _without(tokenizer: Tokenizer, controls: dict[str, int]) -> tuple[Tokenizer, int | None]:
-    """A copy of the tokenizer that does not know the control tokens, and its unknown token's id.
+def _without(tokenizer: Tokenizer, controls: dict[str, int]) -> Tokenizer:
+    """A copy of the tokenizer that does not know the control tokens.
 
-    The unknown token stays in the vocabulary, which needs it, but is no longer found in text.
+    Tokens for characters outside the vocabulary (the unknown token, single bytes) stay in it, but
+    are no longer found in a text that spells them out.
     """
     parts: dict[str, Any] = json.loads(tokenizer.to_str())
     model = parts["model"]
@@ -117,23 +117,22 @@ def _without(tokenizer: Tokenizer, controls: dict[str, int]) -> tuple[Tokenizer,
                 "use a BPE, WordPiece or WordLevel one"
             ]
         )
-    unknown = model.get("unk_token")
+    spare = {model.get("unk_token")}
+    if model.get("byte_fallback"):
+        spare |= {f"<0x{byte:02X}>" for byte in range(256)}
+    removed = controls.keys() - spare
     added = [token for token in parts["added_tokens"] if token["content"] not in controls]
     # An added token gets the next free id unless the vocabulary has it: keep each where it was.
     vocabulary.update({token["content"]: token["id"] for token in added})
-    for name in controls.keys() - {unknown}:
+    for name in removed:
         vocabulary.pop(name, None)
     if "merges" in model:
-        model["merges"] = [
-            pair for pair in model["merges"] if not controls.keys() & {*pair, "".join(pair)}
-        ]
+        model["merges"] = [pair for pair in model["merges"] if not removed & {*pair, "".join(pair)}]
     parts.update(added_tokens=added, post_processor=None)
     copy = Tokenizer.from_str(json.dumps(parts))
     expected = {
-        token: token_id
-        for token, token_id in tokenizer.get_vocab().items()
-        if token not in controls or token == unknown
+        token: token_id for token, token_id in tokenizer.get_vocab().items() if token not in removed
     }
     if copy.get_vocab() != expected:
         raise RubricError(["tokenizer: ids move when control tokens are taken out of it"])
-    return copy, expected.get(unknown)
+    return copy

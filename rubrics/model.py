@@ -108,7 +108,8 @@ class Rubric(_Model):
 
     def model_post_init(self, context: Any) -> None:
         numbered = list(enumerate(self.questions))
-        problems = checks.rubric_problems(self.id, self.version, self.instructions)
+        own = {"id": self.id, "version": self.version, "instructions": self.instructions or ""}
+        problems = checks.rubric_problems(own)
         problems += checks.question_problems(numbered, {q.id for q in self.questions})
         if problems:
             raise RubricError(f"rubric {self.id}: {problem}" for problem in problems)
@@ -165,7 +166,7 @@ def load_rubric(source: str | Path) -> Rubric:
     except UnicodeDecodeError as error:
         raise RubricError([f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
     except yaml.YAMLError as error:
-        raise RubricError([f"{path}: not valid YAML: {_one_line(str(error))}"]) from error
+        raise RubricError([f"{path}: not valid YAML: {' '.join(str(error).split())}"]) from error
     if not isinstance(raw, dict):
         raise RubricError([f"{path}: a rubric is a mapping with id, version and questions"])
     try:
@@ -179,7 +180,8 @@ def load_rubric(source: str | Path) -> Rubric:
 
 
 def _problems_of_the_rest(raw: dict[str, Any]) -> list[str]:
-    """Problems among the questions that are well formed, when others are not."""
+    """Problems of the fields that are well formed, when others are not."""
+    problems = checks.rubric_problems({k: v for k, v in raw.items() if isinstance(v, str)})
     items = raw.get("questions")
     items = items if isinstance(items, list) else []
     valid: list[tuple[int, Question]] = []
@@ -189,7 +191,7 @@ def _problems_of_the_rest(raw: dict[str, Any]) -> list[str]:
         except ValidationError:
             continue
     ids = {str(item["id"]) for item in items if isinstance(item, dict) and "id" in item}
-    return checks.question_problems(valid, ids) if valid else []
+    return problems + (checks.question_problems(valid, ids) if valid else [])
 
 
 def _describe(problem: Any) -> str:
@@ -202,7 +204,3 @@ def _describe(problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
         return f"{key}: unknown key{value}; remove it or correct its spelling"
     return f"{key}: {problem['msg']}{value}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
