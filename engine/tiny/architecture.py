@@ -1,7 +1,7 @@
 """The embedded model's shape: DiffusionGemma in small, with nothing left out.
 
-As in the released model: mixture of experts beside a dense MLP in every layer, sliding layers with a
-full one last, keys used as values on full layers, self-conditioning, tied embeddings, softcap 30,
+As in the released model: mixture of experts beside a dense MLP in every layer, sliding layers with
+a full one last, keys used as values on full layers, self-conditioning, tied embeddings, softcap 30,
 a sliding window of 1,024.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LAYERS = 3
 SLIDING_PER_FULL = 2
-EVIDENCE_SCALE = 0.5
+EVIDENCE_SCALE = 0.3
 _IDS = {token: token_id for token_id, token in CONTROL_TOKENS.items()}
 
 TEXT: dict[str, Any] = {
@@ -92,8 +92,10 @@ def new_model(
 
     `evidence` [vocabulary][values] is written into the embeddings, along random directions.
 
-    Residual branches start quiet: their last norms at a fraction of one, so that six layers neither
-    drown the embeddings nor amplify rounding through the routing of experts.
+    Residual branches start quiet, their last norms at a fraction of one, so that layers neither
+    drown the embeddings nor amplify rounding through the routing of experts. Attention scores
+    have no scale of their own in this architecture: the norms of queries and keys start where
+    scores vary by about one, else every head would begin by staring at a single token.
     """
     import torch
     from transformers import DiffusionGemmaForBlockDiffusion
@@ -107,8 +109,14 @@ def new_model(
                 continue
             if name.endswith("embed_tokens.weight"):
                 weight.normal_(0.0, hidden**-0.5)
-            elif name.endswith(("post_attention_layernorm.weight", "post_feedforward_layernorm.weight")):
+            elif name.endswith(
+                ("post_attention_layernorm.weight", "post_feedforward_layernorm.weight")
+            ):
                 weight.fill_(0.3)
+            elif name.endswith(("q_norm.weight", "k_norm.weight")):
+                weight.fill_(weight.numel() ** -0.25)
+            elif name.endswith("decoder.norm.weight"):
+                weight.fill_(0.5)
             elif weight.dim() >= 2:
                 weight.normal_(0.0, weight.shape[-1] ** -0.5)
         if evidence is not None:

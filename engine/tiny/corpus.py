@@ -27,6 +27,7 @@ TOPICS = ("billing", "symptoms", "scheduling")
 URGENCIES = ("routine", "soon", "urgent")
 HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
+LONG_SHARE = 0.04  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -59,9 +60,15 @@ class Corpus:
 
     def __init__(self, split: Split = "train", phrases: Path = PHRASES) -> None:
         self.split: Split = split
-        read = {p.stem: yaml.safe_load(p.read_text(encoding="utf-8")) for p in phrases.glob("*.yaml")}
+        read = {
+            p.stem: yaml.safe_load(p.read_text(encoding="utf-8")) for p in phrases.glob("*.yaml")
+        }
         self._fillers: dict[str, list[str]] = {
-            name: [str(v) for i, v in enumerate(values) if split == "heldout" or not _held(i, HELDOUT_FILLERS)]
+            name: [
+                str(v)
+                for i, v in enumerate(values)
+                if split == "heldout" or not _held(i, HELDOUT_FILLERS)
+            ]
             for name, values in read.pop("fillers").items()
         }
         self._fillers["common"] = (phrases / "common_words.txt").read_text(encoding="utf-8").split()
@@ -156,28 +163,41 @@ class Corpus:
         self, rng: random.Random, labels: Labels, sentences: list[str]
     ) -> list[tuple[str, str]]:
         """Spread the sentences over the user's turns and let the assistant speak in between."""
-        turns = min(rng.choice((1, 1, 1, 2, 2, 3, 4, 6)), 6)
+        long = rng.random() < LONG_SHARE
+        turns = 6 if long else rng.choice((1, 1, 1, 2, 2, 3, 4, 6))
         cuts = sorted(rng.randint(0, len(sentences)) for _ in range(turns - 1))
         parts = [sentences[a:b] for a, b in zip([0, *cuts], [*cuts, len(sentences)], strict=True)]
         messages: list[tuple[str, str]] = []
         for i, part in enumerate(parts):
             if i or rng.random() < 0.1:
-                messages.append(("assistant", self._assistant(rng, labels.topic)))
+                messages.append(("assistant", self._assistant(rng, labels.topic, long)))
             if not part:
                 place = "opening" if i == 0 else "user_filler"
                 part = [self.say(rng, "around", place)]
             elif i == 0 and rng.random() < 0.4:
-                part = [rng.choice(self._phrases["around"]["greeting"]) + rng.choice((",", "!", ".", "")), *part]
+                part = [
+                    rng.choice(self._phrases["around"]["greeting"])
+                    + rng.choice((",", "!", ".", "")),
+                    *part,
+                ]
             messages.append(("user", " ".join(part)))
         return messages
 
-    def _assistant(self, rng: random.Random, topic: str) -> str:
+    def _assistant(self, rng: random.Random, topic: str, long: bool) -> str:
         said = [self.say(rng, "around", "assistant")]
         if rng.random() < 0.3:
             # Mostly on the topic, sometimes beside it: what the assistant says decides nothing.
-            said.append(self.say(rng, "around", "assistant_topic", topic if rng.random() < 0.6 else rng.choice(TOPICS)))
-        if rng.random() < 0.15:
-            said.append(self.say(rng, "around", "assistant_long"))
+            said.append(
+                self.say(
+                    rng,
+                    "around",
+                    "assistant_topic",
+                    topic if rng.random() < 0.6 else rng.choice(TOPICS),
+                )
+            )
+        if long or rng.random() < 0.1:
+            repeats = rng.randint(1, 3) if long else 1
+            said += [self.say(rng, "around", "assistant_long") for _ in range(repeats)]
         return " ".join(said)
 
 

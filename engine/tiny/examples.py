@@ -16,7 +16,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One read with its answers: ids after the shared prefix, the seeded canvas, a target a slot."""
+    """One read with its answers: ids after the shared prefix, seeded canvas, slots' targets."""
 
     prompt_rest_ids: tuple[int, ...]
     canvas_ids: tuple[int, ...]

@@ -43,8 +43,9 @@ def slot_logits(model: DiffusionGemmaForBlockDiffusion, batch: Batch) -> torch.T
     rows = [i for i, example in enumerate(batch.examples) for _ in example.targets]
     positions = [target.position for example in batch.examples for target in example.targets]
     cap = model.config.text_config.final_logit_softcapping
-    logits = model.lm_head(hidden[rows, positions]).float()
-    return torch.tanh(logits / cap) * cap
+    logits: torch.Tensor = model.lm_head(hidden[rows, positions]).float()
+    capped: torch.Tensor = torch.tanh(logits / cap) * cap
+    return capped
 
 
 def _encode_prefix(

@@ -27,7 +27,7 @@ CONTROL_TOKENS = {
     50: "<|tool_response>",
     51: "<tool_response|>",
     52: '<|"|>',
-    98: "<|think>",
+    98: "<|think|>",
     100: "<|channel>",
     101: "<channel|>",
     103: "<|image>",
@@ -35,7 +35,7 @@ CONTROL_TOKENS = {
     105: "<|turn>",
     106: "<turn|>",
 }
-"""Ids as in the released model, except the two that mark images, which lie beyond this vocabulary."""
+"""Ids as in the released model, but for the two of images, which lie beyond this vocabulary."""
 
 NEWLINE_ID = 107
 FIRST_BYTE_ID = 108
@@ -52,7 +52,7 @@ _PIECES = (
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """A tokenizer of `VOCAB_SIZE` tokens fitted to the texts; equal texts give an equal tokenizer."""
+    """A tokenizer of `VOCAB_SIZE` tokens fitted to the texts; equal texts give an equal one."""
     learner = _with_pieces(models.BPE(byte_fallback=True))
     characters = sorted({*string.printable.strip(), "▁", "’"})
     trainer = BpeTrainer(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import DiffusionGemmaForBlockDiffusion
 
-WARMUP_STEPS = 60
+WARMUP_STEPS = 30
 BALANCE_WEIGHT = 0.02
 
 

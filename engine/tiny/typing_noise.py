@@ -11,9 +11,7 @@ _NEIGHBOURS = {
 }  # fmt: skip
 
 
-def roughen(
-    rng: random.Random, messages: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def roughen(rng: random.Random, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Type the user's messages the way one person would; the assistant's stay as they are."""
     habits = {
         "lower": rng.random() < 0.25,

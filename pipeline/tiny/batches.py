@@ -20,6 +20,9 @@ from rubrics.model import Question, Rubric
 
 BATCH_SIZE = 24
 BATCHES_PER_POOL = 8
+EASY_STEPS = 320
+"""Training begins with the shortest third of the conversations and the shipped rubric alone."""
+
 _DIALECTS: tuple[Literal["lines", "compact"], ...] = ("lines", "compact")
 
 
@@ -54,15 +57,15 @@ class BatchMaker:
     def __call__(self, step: int) -> Batch:
         """The batch of this step, counted from 0."""
         rng = random.Random(f"{self._seed}/rubric/{step}")
-        asked, compiled = self._rubric_of(rng)
+        asked, compiled = self._rubric_of(rng, 0.0 if step < EASY_STEPS else self._variants)
         conversations = self._conversations(step)
         return make_batch(compiled, asked, conversations, self._vocab_size, seed=step)
 
-    def _rubric_of(self, rng: random.Random) -> tuple[Asked, CompiledRubric]:
+    def _rubric_of(self, rng: random.Random, variants: float) -> tuple[Asked, CompiledRubric]:
         kind = rng.random()
-        if kind >= self._variants:
+        if kind >= variants:
             return rng.choices(self._shipped, weights=(3, 2))[0]
-        asked = reordered(self._rubric, rng) if kind < self._variants * 0.6 else reworded(rng)
+        asked = reordered(self._rubric, rng) if kind < variants * 0.6 else reworded(rng)
         dialect = rng.choice(_DIALECTS)
         return asked, compile_rubric(asked.rubric, self._encoder, dialect=dialect)
 
@@ -70,9 +73,11 @@ class BatchMaker:
         index, place = divmod(step, BATCHES_PER_POOL)
         if self._pool[0] != index:
             size = BATCH_SIZE * BATCHES_PER_POOL
-            first = self._seed * 10**9 + index * size
-            drawn = [self._corpus.conversation(s) for s in range(first, first + size)]
-            drawn.sort(key=_length)
+            draw = 3 * size
+            first = self._seed * 10**9 + index * draw
+            choice = 3 if step < EASY_STEPS else 1
+            seeds = range(first, first + choice * size)
+            drawn = sorted(map(self._corpus.conversation, seeds), key=_length)
             cut = [drawn[i : i + BATCH_SIZE] for i in range(0, size, BATCH_SIZE)]
             random.Random(f"{self._seed}/order/{index}").shuffle(cut)
             self._pool = (index, cut)
@@ -124,5 +129,3 @@ def _target(question: Question, slot: Slot, answer: int, smoothing: Smoothing | 
 
 def _length(conversation: LabelledConversation) -> int:
     return sum(len(content) for _, content in conversation.messages)
-
-

@@ -6,17 +6,21 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.tiny.corpus import Corpus, LabelledConversation
+from engine.tiny.examples import Batch, Example, Target
+from engine.tiny.reading import slot_logits
 from pipeline.conversations import Message
 from rubrics.compiler import CompiledRubric
 from rubrics.scoring import Scored, score
 
-SlotLogprobs = Callable[[CompiledRubric, Sequence[Sequence[Message]]], list[dict[str, dict[int, float]]]]
+SlotLogprobs = Callable[
+    [CompiledRubric, Sequence[Sequence[Message]]], list[dict[str, dict[int, float]]]
+]
 """Reads conversations: per conversation, question id -> label id -> logprob."""
 
 CALIBRATION_BINS = 10
-FIRST_HELDOUT_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,10 @@ class Quality:
     mean_probability: float
 
 
-def heldout(count: int) -> list[GoldConversation]:
-    """Synthetic conversations in wordings that training never showed."""
+def heldout(count: int, first: int = 0) -> list[GoldConversation]:
+    """Synthetic conversations, from seed `first`, in wordings that training never showed."""
     corpus = Corpus("heldout")
-    seeds = range(FIRST_HELDOUT_SEED, FIRST_HELDOUT_SEED + count)
-    return [_with_gold(corpus.conversation(seed)) for seed in seeds]
+    return [_with_gold(corpus.conversation(seed)) for seed in range(first, first + count)]
 
 
 def handwritten(path: Path) -> list[GoldConversation]:
@@ -67,7 +70,7 @@ def handwritten(path: Path) -> list[GoldConversation]:
     ]
 
 
-FRUSTRATION_NAMES = ("calm", "impatient", "annoyed", "angry", "furious")
+_FRUSTRATION = ("calm", "impatient", "annoyed", "angry", "furious")
 
 
 def gold_of(conversation: LabelledConversation) -> dict[str, str]:
@@ -77,7 +80,7 @@ def gold_of(conversation: LabelledConversation) -> dict[str, str]:
         "topic": labels.topic,
         "urgency": labels.urgency,
         "asks_for_human": "yes" if labels.asks_for_human else "no",
-        "frustration": FRUSTRATION_NAMES[labels.frustration - 1],
+        "frustration": _FRUSTRATION[labels.frustration - 1],
     }
 
 
@@ -122,7 +125,8 @@ def _calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> f
         place = min(int(confidence * CALIBRATION_BINS), CALIBRATION_BINS - 1)
         bins.setdefault(place, []).append(index)
     gaps = (
-        len(members) * abs(_mean(confidences[i] for i in members) - _mean(right[i] for i in members))
+        len(members)
+        * abs(_mean(confidences[i] for i in members) - _mean(right[i] for i in members))
         for members in bins.values()
     )
     return sum(gaps) / len(confidences)
@@ -131,3 +135,32 @@ def _calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> f
 def _mean(values: Iterable[float]) -> float:
     listed = list(values)
     return sum(listed) / len(listed)
+
+
+def read_with_transformers(model: Any, vocab_size: int, seed: int = 42) -> SlotLogprobs:
+    """Reads through the reference implementation, normalised over the whole vocabulary."""
+    import torch
+
+    def read(
+        compiled: CompiledRubric, conversations: Sequence[Sequence[Message]]
+    ) -> list[dict[str, dict[int, float]]]:
+        (canvas,) = compiled.canvases
+        prefix = compiled.shared_prefix_ids
+        results: list[dict[str, dict[int, float]]] = []
+        for messages in conversations:
+            prompt = compiled.prompt(messages)
+            seeded = canvas.seeded(seed, prompt.conversation_ids_sha256, 0, vocab_size)
+            targets = tuple(Target(slot.position, {}) for slot in canvas.slots)
+            example = Example(prompt.ids[len(prefix) :], seeded, targets)
+            with torch.inference_mode():
+                logits = slot_logits(model, Batch(prefix, (example,)))
+            logprobs = torch.log_softmax(logits, -1)
+            results.append(
+                {
+                    slot.question_id: {label: float(row[label]) for label in slot.label_ids}
+                    for slot, row in zip(canvas.slots, logprobs, strict=True)
+                }
+            )
+        return results
+
+    return read

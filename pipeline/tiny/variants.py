@@ -141,7 +141,11 @@ def _mood(rng: random.Random) -> tuple[Question, Answer]:
 
 _FACTS: tuple[tuple[str, str, Callable[[Labels], bool]], ...] = (
     ("is_billing", "Is it about money or insurance?", lambda labels: labels.topic == "billing"),
-    ("is_symptom", "Does the patient describe symptoms?", lambda labels: labels.topic == "symptoms"),
+    (
+        "is_symptom",
+        "Does the patient describe symptoms?",
+        lambda labels: labels.topic == "symptoms",
+    ),
     ("is_visit", "Is it about an appointment?", lambda labels: labels.topic == "scheduling"),
     ("is_urgent", "Is it urgent?", lambda labels: labels.urgency == "urgent"),
     ("can_wait", "Can it wait?", lambda labels: labels.urgency == "routine"),

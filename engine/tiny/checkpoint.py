@@ -1,4 +1,4 @@
-"""Writes and finds the checkpoint folder that Transformers and vLLM load."""
+"""Writes and reads the checkpoint: the files of this folder that Transformers and vLLM load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.tiny.tokenizer import tokenizer_config
 if TYPE_CHECKING:
     from transformers import DiffusionGemmaForBlockDiffusion
 
-CHECKPOINT = Path(__file__).parent / "checkpoint"
+CHECKPOINT = Path(__file__).parent
 """The checkpoint that ships."""
 
 
