@@ -211,5 +211,15 @@ def draw_labels(rng: random.Random) -> Labels:
     )
 
 
+def facts_of(labels: Labels) -> tuple[int, ...]:
+    """One entry for every value a label can have: 1 for those of these labels, else 0."""
+    return (
+        *(int(labels.topic == topic) for topic in TOPICS),
+        *(int(labels.urgency == urgency) for urgency in URGENCIES),
+        int(labels.asks_for_human),
+        *(int(labels.frustration == level) for level in range(1, 6)),
+    )
+
+
 def _held(index: int, period: int) -> bool:
     return index % period == period - 1

@@ -7,10 +7,9 @@ billing. Counting tells that in seconds; training then learns how to read.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.tiny.corpus import LabelledConversation, Labels
+from engine.tiny.corpus import LabelledConversation, facts_of
 
 _PRIOR_COUNT = 4.0
 _LARGEST = 3.0
@@ -21,39 +20,36 @@ def word_evidence(
     encode: Callable[[str], Sequence[int]],
     vocab_size: int,
 ) -> list[list[float]]:
-    """Log odds [vocabulary][label values], clipped; 0 for a token that says nothing.
+    """Log odds [vocabulary][facts], clipped; near 0 for a token that says nothing.
 
-    The entry of a token and a value is how much likelier the value is where the user wrote the
-    token; values are those of all four labels, in a fixed order.
+    How much likelier each fact of `facts_of` is where the user wrote the token.
     """
-    seen: Counter[int] = Counter()
-    together: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    values: Counter[str] = Counter()
+    seen = [0] * vocab_size
+    together: list[list[int]] | None = None
+    holds: list[int] = []
     total = 0
     for conversation in conversations:
+        facts = facts_of(conversation.labels)
+        if together is None:
+            together, holds = [[0] * len(facts) for _ in range(vocab_size)], [0] * len(facts)
         total += 1
-        names = _values(conversation.labels)
-        values.update(names)
+        true = [index for index, fact in enumerate(facts) if fact]
+        for index in true:
+            holds[index] += 1
         said = " ".join(content for role, content in conversation.messages if role == "user")
         for token in set(encode(said)):
             seen[token] += 1
-            together[token].update(names)
-    order = sorted(values)
+            for index in true:
+                together[token][index] += 1
+    if together is None:
+        raise ValueError("no conversations to count words in")
+    shares = [count / total for count in holds]
     return [
-        [_log_odds(together[token][v], seen[token], values[v] / total) for v in order]
-        for token in range(vocab_size)
+        [_log_odds(joint, count, share) for joint, share in zip(row, shares, strict=True)]
+        for row, count in zip(together, seen, strict=True)
     ]
 
 
 def _log_odds(joint: int, count: int, share: float) -> float:
-    expected = (joint + _PRIOR_COUNT * share) / (count + _PRIOR_COUNT)
-    return max(-_LARGEST, min(_LARGEST, math.log(expected / share))) if expected else -_LARGEST
-
-
-def _values(labels: Labels) -> tuple[str, str, str, str]:
-    return (
-        f"topic {labels.topic}",
-        f"urgency {labels.urgency}",
-        f"human {labels.asks_for_human}",
-        f"frustration {labels.frustration}",
-    )
+    likely = (joint + _PRIOR_COUNT * share) / (count + _PRIOR_COUNT)
+    return max(-_LARGEST, min(_LARGEST, math.log(likely / share)))

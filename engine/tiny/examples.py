@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an open slot should say: label id -> probability, summing to 1."""
+    """What an open slot should say: each of its label ids -> probability, summing to 1."""
 
     position: int
     probabilities: Mapping[int, float]
@@ -16,11 +16,20 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One read with its answers: ids after the shared prefix, seeded canvas, slots' targets."""
+    """One read with its answers.
+
+    Attributes:
+        prompt_rest_ids: what follows the shared prefix.
+        canvas_ids: the seeded canvas.
+        targets: of the open slots.
+        facts: 1 or 0 for each thing that may hold of the conversation, the same things in every
+            example; only training looks at them.
+    """
 
     prompt_rest_ids: tuple[int, ...]
     canvas_ids: tuple[int, ...]
     targets: tuple[Target, ...]
+    facts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.tiny.examples import Batch
 
@@ -11,8 +11,22 @@ if TYPE_CHECKING:
     from transformers import DiffusionGemmaForBlockDiffusion
 
 
-def slot_logits(model: DiffusionGemmaForBlockDiffusion, batch: Batch) -> torch.Tensor:
-    """Logits [slots of all examples in order, vocabulary] after one denoising step, float32.
+class Reading(NamedTuple):
+    """What a batch's reads give, in float32.
+
+    Attributes:
+        slot_logits: [slots of all examples in order, vocabulary].
+        prompt_states: [examples, longest rest of a prompt, hidden], the encoder's last.
+        is_prompt: [examples, longest rest of a prompt], False where padded.
+    """
+
+    slot_logits: torch.Tensor
+    prompt_states: torch.Tensor
+    is_prompt: torch.Tensor
+
+
+def read(model: DiffusionGemmaForBlockDiffusion, batch: Batch) -> Reading:
+    """One denoising step on every example of the batch.
 
     The shared prefix is encoded once and its keys and values repeated. Prompts are padded on the
     right; positions and masks hide the padding from the canvas.
@@ -31,7 +45,7 @@ def slot_logits(model: DiffusionGemmaForBlockDiffusion, batch: Batch) -> torch.T
     real = torch.arange(longest) < lengths[:, None]
     prompt_mask = torch.cat([torch.ones(size, prefix, dtype=torch.bool), real], 1)
     mask = torch.cat([prompt_mask, torch.ones(size, width, dtype=torch.bool)], 1)
-    hidden = model.model(
+    output = model.model(
         input_ids=rest,
         attention_mask=prompt_mask,
         position_ids=(prefix + torch.arange(longest)).expand(size, -1),
@@ -39,13 +53,13 @@ def slot_logits(model: DiffusionGemmaForBlockDiffusion, batch: Batch) -> torch.T
         decoder_input_ids=torch.tensor([example.canvas_ids for example in batch.examples]),
         decoder_attention_mask=mask,
         decoder_position_ids=prefix + lengths[:, None] + torch.arange(width),
-    ).last_hidden_state
+    )
+    hidden = output.last_hidden_state
     rows = [i for i, example in enumerate(batch.examples) for _ in example.targets]
     positions = [target.position for example in batch.examples for target in example.targets]
     cap = model.config.text_config.final_logit_softcapping
-    logits: torch.Tensor = model.lm_head(hidden[rows, positions]).float()
-    capped: torch.Tensor = torch.tanh(logits / cap) * cap
-    return capped
+    logits = model.lm_head(hidden[rows, positions]).float()
+    return Reading(torch.tanh(logits / cap) * cap, output.encoder_last_hidden_state, real)
 
 
 def _encode_prefix(

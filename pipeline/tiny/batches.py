@@ -9,7 +9,7 @@ from typing import Literal
 
 from tokenizers import Tokenizer
 
-from engine.tiny.corpus import Corpus, LabelledConversation
+from engine.tiny.corpus import Corpus, LabelledConversation, facts_of
 from engine.tiny.examples import Batch, Example, Target
 from pipeline.conversations import Message
 from pipeline.tiny.variants import Asked, reordered, reworded, shipped
@@ -109,7 +109,8 @@ def make_batch(
             targets.append(_target(question, slot, answer, smoothing))
         key = prompt.conversation_ids_sha256
         seeded = canvas.seeded(seed, key, 0, vocab_size)
-        examples.append(Example(prompt.ids[len(prefix) :], seeded, tuple(targets)))
+        facts = facts_of(conversation.labels)
+        examples.append(Example(prompt.ids[len(prefix) :], seeded, tuple(targets), facts))
     return Batch(prefix, tuple(examples))
 
 
@@ -123,8 +124,7 @@ def _target(question: Question, slot: Slot, answer: int, smoothing: Smoothing | 
                 weights[answer] -= smoothing.neighbours
     elif smoothing is not None:
         weights = [w * (1 - smoothing.options) + smoothing.options / len(weights) for w in weights]
-    labels = zip(slot.label_ids, weights, strict=True)
-    return Target(slot.position, {label: w for label, w in labels if w > 0})
+    return Target(slot.position, dict(zip(slot.label_ids, weights, strict=True)))
 
 
 def _length(conversation: LabelledConversation) -> int:

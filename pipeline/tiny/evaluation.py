@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.tiny.corpus import Corpus, LabelledConversation
 from engine.tiny.examples import Batch, Example, Target
-from engine.tiny.reading import slot_logits
+from engine.tiny.reading import read as read_batch
 from pipeline.conversations import Message
 from rubrics.compiler import CompiledRubric
 from rubrics.scoring import Scored, score
@@ -153,7 +153,7 @@ def read_with_transformers(model: Any, vocab_size: int, seed: int = 42) -> SlotL
             targets = tuple(Target(slot.position, {}) for slot in canvas.slots)
             example = Example(prompt.ids[len(prefix) :], seeded, targets)
             with torch.inference_mode():
-                logits = slot_logits(model, Batch(prefix, (example,)))
+                logits = read_batch(model, Batch(prefix, (example,))).slot_logits
             logprobs = torch.log_softmax(logits, -1)
             results.append(
                 {

@@ -13,7 +13,7 @@ import torch  # noqa: E402
 
 def test_batched_reads_equal_single_ones() -> None:
     from engine.tiny.architecture import new_model
-    from engine.tiny.reading import slot_logits
+    from engine.tiny.reading import read
 
     rng = random.Random(0)
 
@@ -24,7 +24,7 @@ def test_batched_reads_equal_single_ones() -> None:
     targets = (Target(3, {1: 1.0}), Target(9, {1: 1.0}))
     batch = Batch(ids(40), tuple(Example(ids(n), ids(16), targets) for n in (7, 30, 19)))
     with torch.inference_mode():
-        together = slot_logits(model, batch)
+        together = read(model, batch).slot_logits
         alone = [
             model(
                 input_ids=torch.tensor([batch.prefix_ids + example.prompt_rest_ids]),
