@@ -1,5 +1,16 @@
 """One record of a shard -> a Conversation, or the reason why it is none.
 
+A record holds a conversation in one of four shapes:
+
+    {"messages": [{"role": "user", "content": TEXT or [{"type": "text", "text": TEXT}, ...]}, ...]}
+    {"conversations": [{"from": "human", "value": TEXT}, ...]}          ShareGPT
+    {"text": TEXT}                                                     what a user says
+    {"state": TEXT or JSON}                                            the same; JSON is rendered
+
+and, where it likes, "id" (text or integer, unique in the run), "metadata" (an object), "gold"
+({QUESTION: OPTION, ...}) and "rubrics" ([RUBRIC, ...], those of the job that apply to it).
+Other keys are left alone; null is the same as absent.
+
 Reasons name the place (key, message number, byte) and the remedy, never a value: whatever stands
 in a record may be text of a conversation.
 """
@@ -22,7 +33,7 @@ _TEXT_PARTS = ("text", "input_text", "output_text")
 _YES_NO = {True: "yes", False: "no"}
 
 
-class BadRecord(ValueError):  # noqa: N818  (a verdict on input, not a failure of the program)
+class BadRecord(Exception):  # noqa: N818  (a verdict on input, not a failure of the program)
     """Why a record is no conversation: a stable `code` and a message without its text."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -63,10 +74,13 @@ def parse_record(
             source=source,
             record_index=record_index,
         )
-    except BadRecord as reason:
-        return Rejected(
-            source, record_index, conversation_id, None, "parse", reason.code, reason.message
-        )
+    except BadRecord as error:
+        reason = error
+    except RecursionError:
+        reason = BadRecord("invalid_json", "the record's JSON is nested too deeply")
+    return Rejected(
+        source, record_index, conversation_id, None, "parse", reason.code, reason.message
+    )
 
 
 def _json(line: bytes) -> Any:
@@ -85,8 +99,6 @@ def _json(line: bytes) -> Any:
             "invalid_json",
             f"not valid JSON at character {error.pos} of the record; write one object per line",
         ) from None
-    except RecursionError:
-        raise BadRecord("invalid_json", "the record's JSON is nested too deeply") from None
     except ValueError:  # thousands of digits in one integer
         raise BadRecord(
             "invalid_json", "the record's JSON holds a number too long to read"
@@ -238,7 +250,7 @@ def _rubrics(value: Any, known: frozenset[str] | None) -> tuple[str, ...] | None
         place = next(index for index, rubric in enumerate(value) if rubric not in known)
         raise BadRecord(
             "unknown_rubric",
-            f"rubrics[{place}] is not a rubric of the job, which has {', '.join(sorted(known))}",
+            f"rubrics[{place}] is none of the job's {len(known)} rubrics; correct it or add it",
         )
     return tuple(dict.fromkeys(value))
 
