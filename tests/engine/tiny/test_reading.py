@@ -2,7 +2,6 @@
 
 import random
 
-
 from engine.tiny.examples import Batch, Example, Target
 from engine.tiny.tokenizer import VOCAB_SIZE
 from engine.vllm_plugin import torchvision_fix
