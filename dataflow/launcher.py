@@ -20,13 +20,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipeline.config import Job, LoadedJob, load_job
 from pipeline.finishing import start_run
 from pipeline.inference import EngineSource
+from pipeline.launching import PARAMETERS
 from pipeline.machines import load_machines
 from pipeline.running import prepare
 from pipeline.workers import worker_options
 from pipeline.yaml_files import ConfigError
 
-OVERRIDES = tuple(name for name in Job.model_fields if name not in ("name", "runner", "options"))
-"""Keys of a job that a launch may set."""
+OVERRIDES = tuple(name for name in PARAMETERS if name in Job.model_fields)
 
 _LISTS = ("rubrics", "input")
 

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from pipeline import storage
-from pipeline.config import LoadedJob
+from pipeline.config import Job, LoadedJob
 
 _SERVICE = "https://dataflow.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -55,6 +55,14 @@ _ENUMS = {
 }  # fmt: skip
 
 
+PARAMETERS = (
+    *(name for name in Job.model_fields if name not in ("name", "runner", "options")),
+    "time_zone",
+    "resume",
+)
+"""What a launch may say besides its job: keys of a job, where it is today, whether to resume."""
+
+
 class LaunchError(RuntimeError):
     """Dataflow did not take the job; the message says why, and what to do."""
 
@@ -75,11 +83,15 @@ class LaunchRequest:
 
 
 def launch_request(
-    loaded: LoadedJob, options: Mapping[str, Any], template: str, *, validate_only: bool = False
+    loaded: LoadedJob,
+    options: Mapping[str, Any],
+    template: str,
+    parameters: Mapping[str, str] | None = None,
 ) -> LaunchRequest:
     """The request that launches `loaded` through the Flex Template at `template` (`gs://`).
 
-    `options` are the job's, completed by `pipeline.workers.worker_options`.
+    `options` are the job's, completed by `pipeline.workers.worker_options`; `parameters` are
+    further ones of the template, out of `PARAMETERS`.
     """
     folder = str(options.get("staging_location") or options["temp_location"]).rstrip("/")
     job_path, uploads = _bundle(loaded, f"{folder}/jobs")
@@ -89,10 +101,10 @@ def launch_request(
         "launchParameter": {
             "jobName": job_name(loaded.job.name),
             "containerSpecGcsPath": template,
-            "parameters": {"job": job_path},
+            "parameters": {**(parameters or {}), "job": job_path},
             "environment": _environment(options),
         },
-        "validateOnly": validate_only,
+        "validateOnly": False,
     }
     return LaunchRequest(f"{service}/v1b3/{place}/flexTemplates:launch", body, uploads)
 

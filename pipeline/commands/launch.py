@@ -28,6 +28,10 @@ def launch(
         Path | None,
         typer.Option(help="Upload the job and write the request there, for a schedule to send."),
     ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter of the template, NAME=VALUE, such as resume=true."),
+    ] = None,
     build: Annotated[str | None, typer.Option(help="Build instead of the job's.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N records.")] = None,
     machines: MachinesOption = None,
@@ -41,7 +45,7 @@ def launch(
     loaded = load_job(job, {"build": build, "limit": limit})
     prices = load_machines(machines)
     options = worker_options(loaded, prices)
-    request = launch_request(loaded, options, template)
+    request = launch_request(loaded, options, template, _parameters(parameter or []))
     console = Console(highlight=False, soft_wrap=True)
     if dry_run:
         _show_request(loaded, request, prices, options, console, as_json)
@@ -62,6 +66,21 @@ def launch(
     place = f"{options['region']}/{started['id']}?project={options['project']}"
     console.print(f"started {started['name']}, job {started['id']}")
     console.print(f"https://console.cloud.google.com/dataflow/jobs/{place}")
+
+
+def _parameters(given: list[str]) -> dict[str, str]:
+    from pipeline.launching import PARAMETERS
+
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if name not in PARAMETERS or not equals:
+            raise typer.BadParameter(
+                f"{text}: expected NAME=VALUE with one of {', '.join(PARAMETERS)}",
+                param_hint="--parameter",
+            )
+        found[name] = value
+    return found
 
 
 def _show_request(

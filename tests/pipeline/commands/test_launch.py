@@ -55,6 +55,15 @@ def test_a_dry_run_works_where_the_input_cannot_be_read(tmp_path: Path) -> None:
     assert json.loads(result.output)["body"]["launchParameter"]["jobName"] == "onepass-nightly"
 
 
+def test_parameters_of_the_template_go_with_the_launch(job: str) -> None:
+    args = ["launch", job, "--template", TEMPLATE, "--dry-run", "--json"]
+    result = CliRunner().invoke(app, [*args, "--parameter", "time_zone=America/Toronto"])
+    sent = json.loads(result.output)["body"]["launchParameter"]["parameters"]
+    assert sent["time_zone"] == "America/Toronto"
+    wrong = CliRunner().invoke(app, [*args, "--parameter", "colour=red"])
+    assert wrong.exit_code == 2
+
+
 def test_a_request_for_a_schedule_is_written_and_its_files_are_there(
     job: str, bucket: storage.Bucket, tmp_path: Path
 ) -> None:
