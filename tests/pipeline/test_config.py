@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipeline.config import load_build, load_job, load_rubrics
+from pipeline.running import pipeline_options
 from pipeline.shards import match_shards
 from pipeline.yaml_files import ConfigError
 
@@ -90,7 +91,7 @@ class TestLoadJob:
 
     def test_options_reach_beam(self) -> None:
         options = {"direct_running_mode": "multi_processing", "direct_num_workers": 2}
-        found = load_job(job_file(options=options)).pipeline_options().get_all_options()
+        found = pipeline_options(load_job(job_file(options=options))).get_all_options()
         assert found["runner"] == "FnApiRunner"
         assert found["direct_running_mode"] == "multi_processing"
         assert found["direct_num_workers"] == 2
