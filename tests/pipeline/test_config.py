@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import configs
 from pipeline.config import load_build, load_job, load_rubrics
 from pipeline.running import pipeline_options
 from pipeline.shards import match_shards
@@ -203,7 +204,13 @@ class TestReferences:
         assert load_build("configs/builds/mine.yaml").name == "mine"
 
     def test_what_ships_is_found_from_anywhere(self) -> None:
-        write("configs/builds/single_pass.yaml", {"single_pass_reads": True})
-        loaded = load_job("demo", {"input": "in/a.jsonl"})
-        assert loaded.job.name == "demo"
+        loaded = load_job("demo")
+        assert (loaded.job.name, loaded.build.name) == ("demo", "single_pass")
         assert [rubric.id for rubric in loaded.rubrics] == ["triage"]
+        assert match_shards(loaded.job.input)
+
+    def test_every_build_that_ships_loads(self) -> None:
+        folder = Path(configs.__file__).parent / "builds"
+        names = [path.stem for path in folder.glob("*.yaml")]
+        assert {"baseline", "single_pass"} <= set(names)
+        assert [load_build(name).name for name in names] == names

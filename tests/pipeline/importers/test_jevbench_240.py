@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pipeline.records import parse_record
 from pipeline.shards import RawRecord, match_shards, read_records
 from pipeline.yaml_files import ConfigError
 from tests.pipeline.command_line import onepass
+from tests.pipeline.jobs import decide, rows
 
 Capture = pytest.CaptureFixture[str]
 
@@ -178,6 +179,19 @@ class TestRealCases:
                 assert 8 <= types[rubric].total() <= 12
                 asked += types[rubric]
         assert asked == {"noul": 932, "choice": 425, "score": 204}
+
+    def test_the_job_decides_every_question(self, workplace: Path) -> None:
+        assert onepass("import", "jevbench-240", str(CASES)) == 0
+        run = decide(load_job("jevbench-240"))
+        assert run.status == "complete"
+        counts = run.manifest["counts"]
+        assert counts["cases"] == counts["decided_cases"] == 160
+        assert (counts["decisions"], counts["errors"]) == (1561, 0)
+        sums: dict[tuple[str, str], float] = defaultdict(float)
+        for row in rows(run, "option_probabilities"):
+            sums[row["conversation_id"], row["question_id"]] += row["probability"]
+        assert len(sums) == 1561
+        assert all(abs(total - 1) < 1e-9 for total in sums.values())
 
     def test_options_are_in_a_sensible_order(self) -> None:
         rubric = import_cases(CASES).rubrics[0]
