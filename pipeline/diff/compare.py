@@ -66,9 +66,9 @@ def build(pipeline: beam.Pipeline, job: Job, units: list[Unit]) -> None:
     surveyed = AsSingleton(_sum("surveys", first, second, steps.SURVEYS, surveys))
     first = parts | "Measure" >> beam.ParDo(steps.MeasureUnit(job), surveyed).with_outputs()
     moved = first[steps.LEFTOVERS] | "Measure buckets" >> beam.GroupByKey()
-    second = moved | "Measure moved" >> beam.ParDo(
-        steps.MeasureBucket(job), surveyed
-    ).with_outputs()
+    second = (
+        moved | "Measure moved" >> beam.ParDo(steps.MeasureBucket(job), surveyed).with_outputs()
+    )
     agreement, worst = MergeSums(ClusterSums(1 + run_pairs)), Smallest(FLIPS_SHOWN, severity)
     _ = (
         pipeline

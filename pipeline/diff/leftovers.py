@@ -76,7 +76,7 @@ def _buckets(conversation_ids: pa.ChunkedArray, buckets: int) -> NDArray[np.int6
     by_code = np.array(
         [cluster_hash(name) % buckets for name in encoded.dictionary.to_pylist()], np.int64
     )
-    return by_code[encoded.indices.to_numpy()]
+    return np.asarray(by_code[encoded.indices.to_numpy()], np.int64)
 
 
 def _write_groups(
@@ -85,6 +85,6 @@ def _write_groups(
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, table.schema, compression="zstd") as writer:
         for bucket in buckets:
-            # A bucket of skipped questions alone has no options; its row group is there all the same.
+            # Skipped questions have no options; their row group is written all the same.
             writer.write_table(table.filter(pa.array(bucket_of == bucket)))
     storage.write_atomic(path, sink.getvalue())

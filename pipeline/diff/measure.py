@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipeline.diff.join import Block, Bools, Floats, Ints
 from pipeline.diff.sums import FIRST_BIN, OVERALL, PER_SIDE, WITH_GOLD, Group, GroupSums, Sum
@@ -17,6 +18,8 @@ from pipeline.diff.survey import BASELINE, CANDIDATE, differs, follows_flip
 from pipeline.statistics import calibration, distances
 from pipeline.statistics.bootstrap import ClusterSums, cluster_hash, quantised, sums_by_cluster
 from pipeline.tables import DIFFS
+
+Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +140,9 @@ class Measured:
         conversation, names = self.block.codes("conversation_id")
         hashes = np.array([cluster_hash(name) for (name,) in names], np.uint64)
         stacked = np.stack(columns, axis=1)
-        return ClusterSums(len(columns)).add(
-            *sums_by_cluster(hashes, conversation[rows], stacked)
-        )
+        return ClusterSums(len(columns)).add(*sums_by_cluster(hashes, conversation[rows], stacked))
 
-    def _sum(self, rows: Ints, values: Floats, hashes: Ints, conversation: Ints) -> GroupSums:
+    def _sum(self, rows: Ints, values: Floats, hashes: Hashes, conversation: Ints) -> GroupSums:
         sums = GroupSums(self.roles.columns)
         held, both = self.held, self.both
         sums.baseline_only = int(np.count_nonzero((held[BASELINE] & ~both)[rows]))

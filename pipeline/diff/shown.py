@@ -82,5 +82,3 @@ class Smallest(beam.CombineFn):  # type: ignore[misc]
 
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
         return accumulator
-
-

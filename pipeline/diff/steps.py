@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -77,7 +77,7 @@ def _join(job: Job, sources: Iterable[Source]) -> Block:
     return join(rows, across_versions="rubric" in job.allow)
 
 
-def _complete(job: Job, unit: Unit, purpose: str) -> Iterator[TaggedOutput]:
+def _complete(job: Job, unit: Unit, purpose: str) -> Generator[TaggedOutput, None, Block]:
     """Yields what is left over; returns the block of what is not."""
     block = _join(job, unit.sources)
     complete, rest = split(block)
@@ -85,7 +85,7 @@ def _complete(job: Job, unit: Unit, purpose: str) -> Iterator[TaggedOutput]:
         folder = storage.join(job.spill, purpose)
         for address in spill(block, rest, folder, unit.name, job.buckets):
             yield TaggedOutput(LEFTOVERS, address)
-    return block.only(complete)  # noqa: B901  read by `yield from`
+    return block.only(complete)
 
 
 def _measure(job: Job, part: str, block: Block, surveyed: Survey) -> Iterator[TaggedOutput]:

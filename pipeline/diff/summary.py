@@ -15,7 +15,7 @@ from pipeline.statistics.agreement import agreement, pooled_agreement
 from pipeline.statistics.bootstrap import Floats, percentile_interval, ratio
 from pipeline.statistics.calibration import calibration_error
 from pipeline.statistics.intervals import wilson
-from pipeline.statistics.tests import benjamini_hochberg, mcnemar_exact
+from pipeline.statistics.paired import benjamini_hochberg, mcnemar_exact
 from pipeline.tables import DIFF_SUMMARY
 
 SAME, MOVED, UNDECIDED = "same", "moved", "undecided"

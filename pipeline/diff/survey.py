@@ -208,8 +208,8 @@ def refusals(found: Survey, names: Sequence[str], allow: Collection[str]) -> lis
     for (what, side, rubric), count in sorted(found.differing.items()):
         if what == "options":
             problems.append(
-                f"rubric {rubric}: {count:,} decisions have other options in run {names[side]} than "
-                f"in run {names[BASELINE]}; their probabilities cannot be compared"
+                f"rubric {rubric}: {count:,} decisions have other options in run {names[side]} "
+                f"than in run {names[BASELINE]}; their probabilities cannot be compared"
             )
         elif what not in allowed:
             problems.append(

@@ -40,7 +40,7 @@ def cluster_hash(cluster_id: str) -> int:
 def _poisson_table() -> NDArray[np.uint8]:
     """Weight for each of 65,536 equally likely 16-bit draws."""
     upper = np.rint(stats.poisson.cdf(np.arange(9), 1.0) * 65536).astype(np.int64)
-    return np.searchsorted(upper, np.arange(65536), side="right").astype(np.uint8)
+    return np.asarray(np.searchsorted(upper, np.arange(65536), side="right"), np.uint8)
 
 
 _WEIGHT_OF_DRAW = _poisson_table()
@@ -58,7 +58,7 @@ def poisson_weights(
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     draws = np.ascontiguousarray(z.astype("<u8")).view("<u2").reshape(len(hashes), -1)
-    return _WEIGHT_OF_DRAW[draws[:, :replicates]].astype(np.float64)
+    return np.asarray(_WEIGHT_OF_DRAW[draws[:, :replicates]], np.float64)
 
 
 @dataclass(slots=True)

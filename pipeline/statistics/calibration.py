@@ -30,11 +30,11 @@ def log_loss(probabilities: Floats, gold_index: Ints) -> Floats:
 
 def bin_of(confidence: Floats) -> Ints:
     """Bin of a decision's probability; 1.0 belongs to the last."""
-    return np.clip((confidence * BINS).astype(np.int64), 0, BINS - 1)
+    return np.asarray(np.clip(confidence * BINS, 0, BINS - 1), np.int64)
 
 
 def calibration_error(count: Floats, confidence: Floats, correct: Floats) -> Floats:
     """Expected calibration error from per-bin sums along the last axis; NaN without any row."""
     total = count.sum(axis=-1)
     gaps = np.abs(confidence - correct).sum(axis=-1)
-    return np.divide(gaps, total, out=np.full_like(total, np.nan), where=total > 0)
+    return np.asarray(np.divide(gaps, total, out=np.full_like(total, np.nan), where=total > 0))

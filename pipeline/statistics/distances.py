@@ -38,6 +38,4 @@ def gap_movement(first: Floats, second: Floats) -> Floats:
     margins are called near ties.
     """
     change = second - first
-    return np.asarray(
-        change.max(axis=1, initial=0.0) - change.min(axis=1, initial=0.0), np.float64
-    )
+    return np.asarray(change.max(axis=1, initial=0.0) - change.min(axis=1, initial=0.0), np.float64)

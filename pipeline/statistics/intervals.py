@@ -57,9 +57,7 @@ def effective_size(
         *(np.asarray(v, np.float64) for v in (rate, total, clusters, variance))
     )
     independent = rates * (1 - rates) / np.maximum(totals, 1)
-    ratio = np.divide(
-        variances, independent, out=np.ones_like(independent), where=independent > 0
-    )
+    ratio = np.divide(variances, independent, out=np.ones_like(independent), where=independent > 0)
     sized = totals / np.maximum(ratio, 1.0)
     return np.asarray(np.where(independent > 0, sized, np.minimum(groups, totals)), np.float64)
 

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def write_big_run(
 def _parts(conversations: int, shift: int) -> Iterator[list[int]]:
     step = PART // len(QUESTIONS)
     borders = sorted({0, *range(shift or step, conversations, step), conversations})
-    for low, high in zip(borders[:-1], borders[1:], strict=True):
+    for low, high in pairwise(borders):
         yield list(range(low, high))
 
 
