@@ -1,0 +1,1 @@
+"""What is asked: questions become prompts and canvases, slot logprobs become probabilities."""

@@ -1,0 +1,1 @@
+"""The tables in BigQuery: statements that create, load and view them."""

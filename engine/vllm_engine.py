@@ -1,0 +1,117 @@
+"""vLLM's engine, built for structured reads and stepped by hand.
+
+Everything here runs on the one thread that owns the engine. Stepping by hand, rather than through
+`LLM.generate`, times every engine step and keeps the progress bars and per-call set-up out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.builds import Build
+from engine.checkpoints import Checkpoint
+from engine.reads import EngineDeadError, Read
+from engine.requests import sampling_params
+
+_GIB = 2**30
+SCHEDULER = "engine.vllm_plugin.counting.CountingScheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What vLLM said to one read: its log probabilities, or why it refused."""
+
+    logprobs: Any = None
+    cached_prompt_tokens: int = 0
+    note: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class VllmEngine:
+    """An `LLMEngine` for one build; raises `EngineDeadError` for good when it fails."""
+
+    def __init__(self, build: Build, checkpoint: Checkpoint) -> None:
+        from vllm import EngineArgs, LLMEngine, envs
+
+        envs.disable_envs_cache()  # an earlier engine of this process froze the environment
+        self._engine = LLMEngine.from_engine_args(EngineArgs(**engine_args(build, checkpoint)))
+        self._number = 0
+        self.engine_seconds = 0.0
+
+    def run(self, reads: Sequence[Read]) -> list[Answer]:
+        """Answer `reads`, handed to vLLM in the order given; one answer per read, in that order."""
+        answers: list[Answer | None] = [None] * len(reads)
+        places: dict[str, int] = {}
+        try:
+            for place, read in enumerate(reads):
+                refusal = self._add(read, place, places)
+                if refusal is not None:
+                    answers[place] = Answer(error=f"refused_by_vllm: {refusal}")
+            while places:
+                started = time.perf_counter()
+                outputs = self._engine.step()
+                self.engine_seconds += time.perf_counter() - started
+                for output in outputs:
+                    if output.finished:
+                        answers[places.pop(output.request_id)] = _answer(output)
+        except Exception as error:
+            raise EngineDeadError(
+                f"vLLM's engine failed with {type(error).__name__}; its log has the cause"
+            ) from error
+        return [answer for answer in answers if answer is not None]
+
+    def _add(self, read: Read, place: int, places: dict[str, int]) -> str | None:
+        """Hand one read over; what vLLM's validation says against it, or None."""
+        from vllm.exceptions import VLLMValidationError
+        from vllm.inputs.engine import tokens_input
+
+        # Its own number: the caller's id may repeat between calls still held somewhere in vLLM.
+        self._number += 1
+        request_id = f"read-{self._number}"
+        try:
+            self._engine.add_request(
+                request_id, tokens_input(list(read.prompt_ids)), sampling_params(read)
+            )
+        except (VLLMValidationError, ValueError, TypeError) as error:
+            # Not the message: it may quote token ids.
+            return f"{type(error).__name__}, parameter {getattr(error, 'parameter', None)}"
+        places[request_id] = place
+        return None
+
+    def shutdown(self) -> None:
+        self._engine.engine_core.shutdown()
+
+
+def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Keyword arguments of `vllm.EngineArgs` (and of `vllm.LLM`) for `build`."""
+    arguments: dict[str, Any] = {
+        "model": str(checkpoint.path),
+        "dtype": build.dtype,
+        "max_model_len": build.max_model_len,
+        "max_num_seqs": build.max_num_seqs,
+        "max_num_batched_tokens": build.max_num_batched_tokens,
+        "max_logprobs": build.max_logprobs,
+        "enable_prefix_caching": build.enable_prefix_caching,
+        "kv_cache_memory_bytes": int(build.kv_cache_gib * _GIB),
+        "enforce_eager": build.compile != "full",
+        "diffusion_config": {"canvas_length": build.canvas_length},
+        "scheduler_cls": SCHEDULER,
+        # Token ids in, token ids out; the tokenizer and the image processor are not needed.
+        "skip_tokenizer_init": True,
+        "language_model_only": True,
+        "use_tqdm_on_load": False,
+    }
+    if build.block_size is not None:
+        arguments["block_size"] = build.block_size
+    return arguments
+
+
+def _answer(output: Any) -> Answer:
+    return Answer(
+        logprobs=output.outputs[0].logprobs,
+        cached_prompt_tokens=output.num_cached_tokens or 0,
+        note=output.kv_transfer_params,
+    )

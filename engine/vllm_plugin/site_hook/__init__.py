@@ -1,0 +1,1 @@
+"""Holds `sitecustomize`, which Python imports at start when this folder is on `PYTHONPATH`."""

@@ -1,0 +1,1 @@
+"""Rubrics that ship, as YAML; `load_rubric("triage")` finds them by name."""

@@ -1,0 +1,174 @@
+"""Prompts: the rubric first, so that it is a prefix all conversations share, then the conversation.
+
+    bos | system turn: rubric | user turn: conversation | model turn: empty thought, answers so far
+
+A later stage's prompt is an earlier one's with answer lines appended. Each message is encoded on
+its own as `role: content` and a newline; roles and contents are text to the model, whatever they
+spell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, Protocol
+
+from rubrics.encoding import TextEncoder, ids_sha256
+from rubrics.errors import EmptyConversation, PromptTooLong, UnencodableText
+
+OnTooLong = Literal["reject", "keep_recent", "keep_first"]
+
+
+class Message(Protocol):
+    """One message of a conversation."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What goes before a canvas.
+
+    Attributes:
+        ids: token ids of the whole prompt.
+        conversation_ids_sha256: of the ids of the conversation part alone; the same under every
+            rubric, dialect and stage, so it keys the noise of the canvas.
+        escaped_control_tokens: control tokens that the text spells out and that became text.
+        dropped_tokens: tokens of the conversation that were cut to make the prompt fit.
+    """
+
+    ids: tuple[int, ...]
+    conversation_ids_sha256: str
+    escaped_control_tokens: int
+    dropped_tokens: int
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 (hex) of the prompt's ids."""
+        return ids_sha256(self.ids)
+
+
+class PromptWriter:
+    """Writes the prompts of one rubric; the rubric's part is encoded once.
+
+    Args:
+        encoder: of the model's tokenizer.
+        system_text: the rubric, phrased.
+        answer_lines: question id -> text of its answer line for each option, in the order in which
+            answers are shown.
+    """
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        system_text: str,
+        answer_lines: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._encoder = encoder
+        opens, closes = encoder.turn
+        encode = encoder.encode
+        self.prefix_ids = (
+            encoder.bos,
+            opens,
+            *encode(f"system\n{system_text}"),
+            closes,
+            *encode("\n"),
+            opens,
+            *encode("user\n"),
+        )
+        thought: tuple[int, ...] = ()
+        if encoder.channel is not None:
+            thought = (encoder.channel[0], *encode("thought\n"), encoder.channel[1])
+        self._suffix_ids = (closes, *encode("\n"), opens, *encode("model\n"), *thought)
+        self._answer_ids = {
+            question_id: [encode(f"{line}\n") for line in lines]
+            for question_id, lines in answer_lines.items()
+        }
+        # Room for the longest answers, so that a conversation that fits fits at every stage.
+        self._answers_room = sum(max(map(len, ids)) for ids in self._answer_ids.values())
+
+    def write(
+        self,
+        messages: Sequence[Message],
+        answers: Mapping[str, int],
+        max_tokens: int | None,
+        on_too_long: OnTooLong,
+    ) -> Prompt:
+        """The prompt for a conversation and the answers so far (question id -> option index)."""
+        texts = [f"{message.role}: {message.content}\n" for message in messages]
+        for index, text in enumerate(texts):
+            # Lone surrogates are what UTF-8 cannot hold.
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise UnencodableText(index)
+        if not any(message.content.strip() for message in messages):
+            raise EmptyConversation
+        encoded = [self._encoder.encode(text) for text in texts]
+        total = sum(map(len, encoded))
+        fixed = len(self.prefix_ids) + len(self._suffix_ids) + self._answers_room
+        if max_tokens is not None and fixed + total > max_tokens:
+            room = max_tokens - fixed
+            if on_too_long != "reject" and room > 0:
+                heads = [len(f"{message.role}: ") for message in messages]
+                texts = self._fit(texts, heads, encoded, room, on_too_long == "keep_recent")
+                encoded = [self._encoder.encode(text) for text in texts]
+            if on_too_long == "reject" or not encoded or room <= 0:
+                raise PromptTooLong(fixed + total, max_tokens)
+        conversation = tuple(chain.from_iterable(encoded))
+        return Prompt(
+            ids=(*self.prefix_ids, *conversation, *self._suffix_ids, *self._answered(answers)),
+            conversation_ids_sha256=ids_sha256(conversation),
+            escaped_control_tokens=sum(map(self._encoder.count_control_tokens, texts)),
+            dropped_tokens=total - len(conversation),
+        )
+
+    def _answered(self, answers: Mapping[str, int]) -> Iterable[int]:
+        for question_id in answers.keys() - self._answer_ids.keys():
+            raise KeyError(f"{question_id!r} is not answered before another question")
+        for question_id, lines in self._answer_ids.items():
+            if question_id in answers:
+                yield from lines[answers[question_id]]
+
+    def _fit(
+        self,
+        texts: Sequence[str],
+        heads: Sequence[int],
+        encoded: Sequence[tuple[int, ...]],
+        room: int,
+        recent: bool,
+    ) -> list[str]:
+        """The messages that fit into `room` tokens, counted from the end kept; the next is cut."""
+        kept: list[str] = []
+        order = range(len(texts))
+        for index in reversed(order) if recent else order:
+            if len(encoded[index]) > room:
+                part = self._cut(texts[index], heads[index], room, recent)
+                kept += [part] if part else []
+                break
+            kept.append(texts[index])
+            room -= len(encoded[index])
+        return kept[::-1] if recent else kept
+
+    def _cut(self, text: str, head: int, room: int, recent: bool) -> str | None:
+        """The message with its content cut to `room` tokens, or None if nothing of it is left."""
+        role, content = text[:head], text[head:-1]
+        while content:
+            spans = self._encoder.spans(f"{role}{content}\n")
+            excess = len(spans) - room
+            if excess <= 0:
+                return f"{role}{content}\n"
+            inside = [
+                (a - head, b - head) for a, b in spans if a >= head and b - head <= len(content)
+            ]
+            if excess >= len(inside):
+                return None
+            # At least one character goes each time, whatever the spans say.
+            if recent:
+                content = content[max(inside[excess - 1][1], 1) :]
+            else:
+                content = content[: min(inside[-excess][0], len(content) - 1)]
+        return None
