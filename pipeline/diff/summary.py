@@ -83,6 +83,7 @@ def _flips(sums: GroupSums, classified: bool) -> dict[str, Any]:
         "flip_rate_high": float(high),
         "flip_rate_cluster_low": cluster_low,
         "flip_rate_cluster_high": cluster_high,
+        "design_effect": rate.total / rate.effective_size if rate.total else None,
     }
 
 
@@ -109,6 +110,8 @@ def _floor(sums: GroupSums) -> dict[str, Any]:
         "noise_pairs": int(floor.total),
         "noise_flips": int(floor.count),
         "noise_floor": floor.value,
+        "candidate_only_flips": int(more.count),
+        "noise_only_flips": int(less.count),
         "above_floor": more.value - less.value,
         "above_floor_low": low,
         "above_floor_high": high,

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -119,27 +120,37 @@ def paired_difference(
 def items_needed(
     rate: float, budget: float, confidence: float = 0.95, design_effect: float = 1.0
 ) -> int | None:
-    """Items for a one-sided upper bound of `rate` below `budget`, should the rate stay as it is.
+    """Items for a one-sided exact upper bound of `rate` below `budget`, should the rate stay.
 
     None when the rate itself reaches the budget: no sample will do.
 
     >>> [items_needed(0.0, b) for b in (0.01, 0.02, 0.05)]
     [299, 149, 59]
     """
-    if not rate < budget < 1:
+    if rate >= budget:
         return None
+    level = 2 * confidence - 1
+    independent = smallest_sample(
+        lambda n: bool(rate_interval(rate * n, n, level, "beta")[1] < budget)
+    )
+    return None if independent is None else scaled(independent, design_effect)
 
-    def met(independent: int) -> bool:
-        upper = stats.beta.isf(
-            1 - confidence, rate * independent + 1, independent - rate * independent
-        )
-        return bool(upper < budget)
 
+def scaled(independent: int, design_effect: float) -> int:
+    """Clustered items that carry as much as `independent` ones."""
+    return int(np.ceil(independent * max(design_effect, 1.0)))
+
+
+def smallest_sample(enough: Callable[[int], bool], limit: int = 10**9) -> int | None:
+    """The smallest sample size from which on `enough` holds, which it must keep holding; None
+    when that is beyond `limit`."""
     high = 1
-    while not met(high):
+    while not enough(high):
+        if high >= limit:
+            return None
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if met(middle) else (middle, high)
-    return int(np.ceil(high * max(design_effect, 1.0)))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
