@@ -22,7 +22,7 @@ _TEXT_PARTS = ("text", "input_text", "output_text")
 _YES_NO = {True: "yes", False: "no"}
 
 
-class BadRecord(ValueError):  # noqa: N818  (a verdict on input, not a failure of the program)
+class BadRecord(Exception):  # noqa: N818  (a verdict on input, not a failure of the program)
     """Why a record is no conversation: a stable `code` and a message without its text."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -238,7 +238,7 @@ def _rubrics(value: Any, known: frozenset[str] | None) -> tuple[str, ...] | None
         place = next(index for index, rubric in enumerate(value) if rubric not in known)
         raise BadRecord(
             "unknown_rubric",
-            f"rubrics[{place}] is not a rubric of the job, which has {', '.join(sorted(known))}",
+            f"rubrics[{place}] is none of the job's {len(known)} rubrics; correct it or add it",
         )
     return tuple(dict.fromkeys(value))
 
