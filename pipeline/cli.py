@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.commands import rubric
+from pipeline.commands import import_, rubric
 
 app = typer.Typer(
     name="onepass",
@@ -14,6 +14,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(rubric.app, name="rubric")
+app.add_typer(import_.app, name="import")
 
 
 def main() -> None:

@@ -103,21 +103,17 @@ def build_canvas(
     # The end of the turn must fit behind the answers.
     if len(answers) >= limit:
         return None
-    slots, problems = [], []
+    slots: list[Slot] = []
+    problems: list[str] = []
     for index, (_, question) in enumerate(questions):
         variants = [
             _template(encoder, layout, questions, [*first[:index], label, *first[index + 1 :]])
             for label in question.labels
         ]
-        problem = _label_problem(encoder, question, variants)
-        if problem:
-            problems.append(f"question {question.id}: {problem}")
-        else:
-            position = next(
-                p for p, ids in enumerate(zip(*variants, strict=True)) if len({*ids}) > 1
-            )
-            labels = tuple(variant[position] for variant in variants)
-            slots.append(Slot(question.id, position, labels))
+        try:
+            slots.append(_slot(encoder, question, variants))
+        except RubricError as error:
+            problems += error.problems
     if not problems:
         last = [question.labels[-1] for _, question in questions]
         changed = list(answers)
@@ -145,37 +141,37 @@ def _template(
     return encoder.encode("\n".join(lines))
 
 
-def _label_problem(
-    encoder: TextEncoder, question: Question, variants: Sequence[tuple[int, ...]]
-) -> str | None:
-    """Why the labels of a question do not fit one slot, or None."""
-    base = variants[0]
-    slot = _difference(base, variants[1])
-    places: dict[int, str] = {}
+def _slot(encoder: TextEncoder, question: Question, variants: Sequence[tuple[int, ...]]) -> Slot:
+    """The one position where the variants of a question's labels differ."""
+    by_ids: dict[tuple[int, ...], str] = {}
     for label, variant in zip(question.labels, variants, strict=True):
-        start, end = _difference(variant, base) if variant != base else slot
-        tokens = ", ".join(repr(encoder.token(i)) for i in variant[start:end])
-        if len(variant) != len(base) or end - start != 1 or start != slot[0]:
-            return (
-                f"label {label!r} is not one token in the place of {question.labels[0]!r} "
-                f"({tokens or 'no token of its own'}); rename the question or use another dialect"
-            )
-        other = places.setdefault(variant[start], label)
+        other = by_ids.setdefault(variant, label)
         if other != label:
-            return (
-                f"labels {other!r} and {label!r} are the same token ({tokens}); "
-                "use another dialect or the model's own tokenizer"
+            raise RubricError(
+                [
+                    f"question {question.id}: labels {other!r} and {label!r} are the same tokens; "
+                    "use the model's own tokenizer or another dialect"
+                ]
             )
-    return None
+    position = _shared_length(variants)
+    tail = _shared_length([variant[position:][::-1] for variant in variants])
+    tokens = [variant[position : len(variant) - tail] for variant in variants]
+    wrong = [
+        f"{label!r} is {len(ids)} ({', '.join(repr(encoder.token(i)) for i in ids)})"
+        for label, ids in zip(question.labels, tokens, strict=True)
+        if len(ids) != 1
+    ]
+    if wrong:
+        raise RubricError(
+            [
+                f"question {question.id}: a label must be one token in its place, but "
+                f"{', '.join(wrong)}; rename the question or use another dialect"
+            ]
+        )
+    return Slot(question.id, position, tuple(label_id for (label_id,) in tokens))
 
 
-def _difference(ids: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int]:
-    """Start and end in `ids` of what is left when the ends it shares with `other` are cut."""
-    shortest = min(len(ids), len(other))
-    start = 0
-    while start < shortest and ids[start] == other[start]:
-        start += 1
-    tail = 0
-    while tail < shortest - start and ids[-1 - tail] == other[-1 - tail]:
-        tail += 1
-    return start, len(ids) - tail
+def _shared_length(variants: Sequence[tuple[int, ...]]) -> int:
+    """How many leading ids all variants share."""
+    columns = zip(*variants, strict=False)  # as long as the shortest
+    return next((i for i, ids in enumerate(columns) if len({*ids}) > 1), min(map(len, variants)))

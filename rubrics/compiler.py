@@ -10,11 +10,12 @@ from typing import Literal
 
 from tokenizers import Tokenizer
 
-from rubrics.canvas import Canvas, NumberedQuestion, Slot, build_canvas
-from rubrics.dialects import Layout, compact, lines
+from rubrics.canvas import Canvas, Slot
+from rubrics.dialects import compact, lines
 from rubrics.encoding import TextEncoder
 from rubrics.errors import RubricError
-from rubrics.model import Question, Rubric
+from rubrics.model import Rubric
+from rubrics.packing import Packer, questions_by_stage
 from rubrics.prompt import Message, OnTooLong, Prompt, PromptWriter
 
 Dialect = Literal["lines", "compact"]
@@ -112,24 +113,16 @@ def compile_rubric(
         RubricError: everything that keeps the rubric from compiling.
     """
     encoder = tokenizer if isinstance(tokenizer, TextEncoder) else TextEncoder(tokenizer)
-    numbered = _stages(rubric)
-    for layout in _LAYOUTS[dialect](rubric):
-        if layout.needs_one_canvas and (
-            len(numbered) > 1 or any(q.alone for q in rubric.questions)
-        ):
-            continue
-        problems: list[str] = []
-        stages = []
-        for questions in numbered:
-            try:
-                stages.append(_pack(encoder, layout, questions, canvas_length, max_label_ids))
-            except RubricError as error:
-                problems += error.problems
-        if problems:
-            raise RubricError(f"rubric {rubric.id}, dialect {dialect}, {p}" for p in problems)
-        if layout.needs_one_canvas and len(stages[0]) > 1:
-            continue
-        break
+    numbered = questions_by_stage(rubric)
+    try:
+        for layout in _LAYOUTS[dialect](rubric):
+            packer = Packer(encoder, layout, canvas_length, max_label_ids)
+            if not layout.needs_one_canvas or packer.fit_one(numbered):
+                break
+        stages = packer.pack(numbered)
+    except RubricError as error:
+        where = f"rubric {rubric.id}, dialect {dialect}"
+        raise RubricError(f"{where}, {problem}" for problem in error.problems) from error
     answer_lines = {
         question.id: [layout.answer(number, question, label) for label in question.labels]
         for questions in numbered[:-1]
@@ -137,81 +130,4 @@ def compile_rubric(
     }
     system_text = layout.system_text(rubric)
     writer = PromptWriter(encoder, system_text, answer_lines)
-    return CompiledRubric(rubric, dialect, tuple(stages), system_text, writer)
-
-
-def _stages(rubric: Rubric) -> list[list[NumberedQuestion]]:
-    """Numbered questions by the length of the longest chain they wait for."""
-    depth: dict[str, int] = {}
-    waiting = {question.id: question for question in rubric.questions}
-    while waiting:
-        for question in list(waiting.values()):
-            if all(other in depth for other in question.dependencies):
-                depth[question.id] = max((depth[o] + 1 for o in question.dependencies), default=0)
-                del waiting[question.id]
-    stages: list[list[NumberedQuestion]] = [[] for _ in range(max(depth.values()) + 1)]
-    for number, question in enumerate(rubric.questions, 1):
-        stages[depth[question.id]].append((number, question))
-    return stages
-
-
-def _pack(
-    encoder: TextEncoder,
-    layout: Layout,
-    questions: Sequence[NumberedQuestion],
-    canvas_length: int,
-    max_label_ids: int,
-) -> tuple[Canvas, ...]:
-    """Questions in order, as many to a canvas as fit; `alone` questions by themselves."""
-    canvases: list[Canvas] = []
-    problems: list[str] = []
-    group: list[NumberedQuestion] = []
-    group_canvas: Canvas | None = None
-    for entry in questions:
-        question: Question = entry[1]
-        try:
-            joined = None
-            if group_canvas is not None and not question.alone:
-                joined = build_canvas(encoder, layout, [*group, entry], canvas_length)
-            if joined is not None and len(joined.label_ids) <= max_label_ids:
-                group, group_canvas = [*group, entry], joined
-                continue
-            single = build_canvas(encoder, layout, [entry], canvas_length)
-        except RubricError as error:
-            problems += error.problems
-            continue
-        if single is None or len(single.label_ids) > max_label_ids:
-            problems.append(_too_big(encoder, layout, entry, canvas_length, max_label_ids))
-            continue
-        if group_canvas is not None:
-            canvases.append(group_canvas)
-        if question.alone:
-            canvases.append(single)
-            group, group_canvas = [], None
-        else:
-            group, group_canvas = [entry], single
-    if group_canvas is not None:
-        canvases.append(group_canvas)
-    if problems:
-        raise RubricError(problems)
-    return tuple(canvases)
-
-
-def _too_big(
-    encoder: TextEncoder,
-    layout: Layout,
-    entry: NumberedQuestion,
-    canvas_length: int,
-    max_label_ids: int,
-) -> str:
-    number, question = entry
-    if len(question.labels) > max_label_ids:
-        return (
-            f"question {question.id}: has {len(question.labels)} options and a read may report "
-            f"{max_label_ids} labels; raise max_label_ids or give fewer options"
-        )
-    tokens = len(encoder.encode(layout.answer(number, question, question.labels[0])))
-    return (
-        f"question {question.id}: its answer is {tokens} tokens and the end of the turn, more than "
-        f"a canvas of {canvas_length} holds; shorten its id or use the compact dialect"
-    )
+    return CompiledRubric(rubric, dialect, stages, system_text, writer)

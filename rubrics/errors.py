@@ -31,8 +31,10 @@ class EmptyConversation(PromptError):  # noqa: N818
 
     code = "empty_conversation"
 
-    def __init__(self) -> None:
-        super().__init__("the conversation is empty: every message is blank; send some text")
+    def __init__(
+        self, message: str = "the conversation is empty: every message is blank; send some text"
+    ) -> None:
+        super().__init__(message)
 
 
 class UnencodableText(PromptError):  # noqa: N818

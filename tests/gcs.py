@@ -138,3 +138,12 @@ def bucket(gcs_url: str, request: pytest.FixtureRequest) -> storage.Bucket:
     """An empty bucket of the test's own."""
     name = f"b{abs(hash(request.node.nodeid)):x}"[:20]
     return client_for(gcs_url).create_bucket(name)
+
+
+def beam_uses(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam's own Cloud Storage client talks to `url`, without looking for credentials."""
+    from apache_beam.internal.gcp import auth
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)
+    monkeypatch.setattr(auth._Credentials, "_credentials", None)

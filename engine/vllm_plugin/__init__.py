@@ -19,9 +19,11 @@ def register() -> None:
     torchvision_fix.install()
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu():
-        return  # vLLM's own Triton kernels run there
-    from engine.vllm_plugin import cpu_runner, versions
+    from engine.vllm_plugin import cpu_runner, start_up, versions
 
-    versions.check()
-    cpu_runner.install(type(current_platform))
+    platform_class = type(current_platform)
+    start_up.install(platform_class)
+    if current_platform.is_cpu():
+        versions.check()
+        cpu_runner.install(platform_class)
+        start_up.register_model()

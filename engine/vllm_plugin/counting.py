@@ -11,6 +11,8 @@ from typing import Any
 
 from vllm.v1.core.sched.diffusion_scheduler import DiffusionScheduler
 
+from engine.vllm_plugin.settings import read_settings
+
 NOTE_KEY = "onepass"
 """Where a finished request's `kv_transfer_params` hold its note."""
 
@@ -22,11 +24,11 @@ class CountingScheduler(DiffusionScheduler):  # type: ignore[misc]
     names and units are `engine.reads.EngineCounters`'s.
     """
 
-    joined_label_sets = False
-    """Whether a step's reads with different labels share one small unembedding."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._joined_label_sets = read_settings(
+            self.vllm_config.additional_config
+        ).joined_label_sets
         self._vocab_size = self.vllm_config.model_config.get_vocab_size()
         self._single_pass: set[str] = set()
         self._totals = dict.fromkeys(
@@ -61,7 +63,7 @@ class CountingScheduler(DiffusionScheduler):  # type: ignore[misc]
         known = [labels for labels in label_sets if labels is not None]
         if len(known) < len(label_sets) or not known:
             return int(self._vocab_size)
-        if self.joined_label_sets:
+        if self._joined_label_sets:
             return len(set().union(*known))
         return len(known[0]) if len(set(known)) == 1 else int(self._vocab_size)
 

@@ -1,0 +1,1 @@
+"""Other people's data sets -> conversation shards, rubrics and a job that runs them."""
