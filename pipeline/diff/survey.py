@@ -120,7 +120,8 @@ def _known(column: pa.Array) -> Bools:
 
 
 def _count_side(block: Block, side: int, found: Survey) -> None:
-    held = block.keys.append_column("dialect", block.column(side, "dialect"))
+    columns = ("rubric_id", "rubric_version", "dialect")
+    held = pa.table({name: block.column(side, name) for name in columns})
     held = held.filter(pa.array(block.has(side)))
     for name, target in (("rubric_version", found.versions), ("dialect", found.dialects)):
         for group in held.group_by(["rubric_id", name]).aggregate([]).to_pylist():

@@ -77,7 +77,8 @@ def clustered_interval(
     """
     groups = np.asarray(clusters, np.float64)
     tail = stats.t.isf((1 - confidence) / 2, np.maximum(groups - 1, 1))
-    widened = 1 - 2 * stats.norm.sf(tail)
+    # With one or two clusters the level rounds to 1, where the interval has no bounds.
+    widened = np.minimum(1 - 2 * stats.norm.sf(tail), 1 - 1e-12)
     rates, sizes, level = np.broadcast_arrays(
         np.asarray(rate, np.float64), np.asarray(size, np.float64), widened
     )

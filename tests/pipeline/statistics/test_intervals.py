@@ -51,6 +51,9 @@ def test_few_clusters_widen_the_interval() -> None:
     narrow = clustered_interval(0.1, 200.0, 200)
     wide = clustered_interval(0.1, 200.0, 5)
     assert wide[0] < narrow[0] < 0.1 < narrow[1] < wide[1]
+    low, high = clustered_interval(0.5, 2.0, 1)
+    assert 0 <= low < 0.1
+    assert 0.9 < high <= 1
     many = clustered_interval(np.array([0.1, 0.1]), np.array([200.0, 200.0]), np.array([200, 5]))
     np.testing.assert_allclose(many[1], [narrow[1], wide[1]])
 
