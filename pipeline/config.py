@@ -195,12 +195,9 @@ def _check_input(patterns: list[str]) -> None:
     local = [pattern for pattern in patterns if not storage.is_remote(pattern)]
     if not local:
         return
-    from pipeline.shards import InputError, match_shards  # loads Beam
+    from pipeline.shards import match_shards  # loads Beam
 
-    try:
-        match_shards(local)
-    except InputError as error:
-        raise ConfigError(str(error).splitlines()) from None
+    match_shards(local)
 
 
 def _check_options(path: str, values: Mapping[str, Any]) -> None:
@@ -215,6 +212,8 @@ def _check_options(path: str, values: Mapping[str, Any]) -> None:
             for name in options
             if name not in known
         ]
+        if "runner" in options:
+            problems.append(f"{path}: options.runner: state it as the job's runner")
     if values.get("runner") == "DataflowRunner":
         for key in ("input", "output"):
             problems += [

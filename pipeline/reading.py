@@ -22,6 +22,8 @@ from pipeline.records import parse_record
 from pipeline.shards import RawRecord, Shard, ShardProblem, match_shards, read_records
 
 RECORDS_PER_PART = 1000
+PARTS_PER_PASS = 8
+"""Parts of a compressed shard that are read, and with it decided, one after the other."""
 
 
 class InputChangedError(RuntimeError):
@@ -72,7 +74,10 @@ class FindParts(beam.PTransform):  # type: ignore[misc]
             | "Duplicates" >> beam.FlatMapTuple(_find_duplicates)
         )
         parts = (
-            {"part": divided.parts | beam.Map(lambda part: (part.key, part)), "twice": duplicates}
+            {
+                "part": divided.parts | "KeyParts" >> beam.Map(lambda part: (part.key, part)),
+                "twice": duplicates,
+            }
             | "ByPart" >> beam.CoGroupByKey()
             | "Mark" >> beam.MapTuple(_with_duplicates)
         )
@@ -80,7 +85,7 @@ class FindParts(beam.PTransform):  # type: ignore[misc]
             return parts
         return (
             parts
-            | beam.Map(lambda part: (None, part))
+            | "Together" >> beam.Map(lambda part: (None, part))
             | "Gather" >> beam.GroupByKey()
             | "Limit" >> beam.FlatMapTuple(lambda _, found: first_records(found, limit))
         )
@@ -96,10 +101,18 @@ class ReadParts(beam.PTransform):  # type: ignore[misc]
     def expand(self, parts: Any) -> Any:
         return (
             parts
-            | beam.Map(lambda part: (part.key if part.shard.seekable else part.shard.name, part))
+            | "KeyPasses" >> beam.Map(lambda part: (_pass(part), part))
             | "SpreadParts" >> beam.GroupByKey()
             | "Read" >> beam.ParDo(_ReadParts(self._rubric_ids))
         )
+
+
+def _pass(part: Part) -> str:
+    """Names the pass over a shard that reads the part: its own, or one it shares with neighbours
+    where a pass has to unpack everything before them."""
+    if not part.shard.compressed:
+        return part.key
+    return f"{part.shard.name}#{part.index // PARTS_PER_PASS}"
 
 
 class _DivideShard(beam.DoFn):  # type: ignore[misc]
@@ -163,8 +176,7 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
     def process(self, group: tuple[str, Iterable[Part]]) -> Iterator[PartRecords]:
         parts = sorted(group[1], key=lambda part: part.index)
         first = parts[0]
-        entry = (first.start, first.offset) if first.shard.seekable else (0, 0)
-        with closing(read_records(first.shard, *entry)) as items:
+        with closing(read_records(first.shard, first.start, first.offset)) as items:
             for part in parts:
                 yield PartRecords(part, tuple(self._read(part, items)))
 

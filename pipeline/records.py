@@ -1,5 +1,16 @@
 """One record of a shard -> a Conversation, or the reason why it is none.
 
+A record holds a conversation in one of four shapes:
+
+    {"messages": [{"role": "user", "content": TEXT or [{"type": "text", "text": TEXT}, ...]}, ...]}
+    {"conversations": [{"from": "human", "value": TEXT}, ...]}          ShareGPT
+    {"text": TEXT}                                                     what a user says
+    {"state": TEXT or JSON}                                            the same; JSON is rendered
+
+and, where it likes, "id" (text or integer, unique in the run), "metadata" (an object), "gold"
+({QUESTION: OPTION, ...}) and "rubrics" ([RUBRIC, ...], those of the job that apply to it).
+Other keys are left alone; null is the same as absent.
+
 Reasons name the place (key, message number, byte) and the remedy, never a value: whatever stands
 in a record may be text of a conversation.
 """
@@ -63,10 +74,13 @@ def parse_record(
             source=source,
             record_index=record_index,
         )
-    except BadRecord as reason:
-        return Rejected(
-            source, record_index, conversation_id, None, "parse", reason.code, reason.message
-        )
+    except BadRecord as error:
+        reason = error
+    except RecursionError:
+        reason = BadRecord("invalid_json", "the record's JSON is nested too deeply")
+    return Rejected(
+        source, record_index, conversation_id, None, "parse", reason.code, reason.message
+    )
 
 
 def _json(line: bytes) -> Any:
@@ -85,8 +99,6 @@ def _json(line: bytes) -> Any:
             "invalid_json",
             f"not valid JSON at character {error.pos} of the record; write one object per line",
         ) from None
-    except RecursionError:
-        raise BadRecord("invalid_json", "the record's JSON is nested too deeply") from None
     except ValueError:  # thousands of digits in one integer
         raise BadRecord(
             "invalid_json", "the record's JSON holds a number too long to read"

@@ -10,29 +10,30 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.records import CONVERSATION_KEYS, RECORD_KEYS, BadRecord
+from pipeline.yaml_files import ConfigError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 MAX_RECORD_BYTES = 16 * 2**20
 
 _CHUNK_BYTES = 2**20
-_PACKED_CHUNK_BYTES = 2**12  # bounds what a hostile file unpacks to at once
+_PACKED_CHUNK_BYTES = 2**10  # bounds what a hostile file unpacks to at once
 _ROWS_PER_BATCH = 64
 _BOM = b"\xef\xbb\xbf"
 
 
-class InputError(ValueError):
-    """The input names no shards; found before anything starts. One line per problem."""
+class InputError(ConfigError):
+    """The input names no shards; found before anything starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class Shard:
     path: str
 
     @property
-    def seekable(self) -> bool:
-        """Records can be read from a byte offset on."""
-        return self.path.endswith(".jsonl")
+    def compressed(self) -> bool:
+        """Reading from the middle on costs unpacking everything before it."""
+        return self.path.endswith((".gz", ".zst"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class RawRecord:
 
     Attributes:
         index: its line or row in the shard, from 0.
-        offset: byte it starts at; meaningful in a seekable shard.
+        offset: byte it starts at, once unpacked; 0 in Parquet.
         value: a line of JSONL, a row of Parquet, or why there is neither.
     """
 
@@ -95,7 +96,11 @@ def match_shards(patterns: Sequence[str]) -> list[Shard]:
     problems = []
     paths: set[str] = set()
     for pattern in patterns:
-        found = {file.path for file in FileSystems.match([pattern])[0].metadata_list}
+        try:
+            found = {file.path for file in FileSystems.match([pattern])[0].metadata_list}
+        except (BeamIOError, ValueError) as error:
+            problems.append(f"input {pattern}: cannot be listed: {error}")
+            continue
         if not found:
             problems.append(f"input {pattern}: no file matches")
         paths |= found
@@ -105,7 +110,7 @@ def match_shards(patterns: Sequence[str]) -> list[Shard]:
         if not path.endswith(SUFFIXES)
     ]
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError(problems)
     return [Shard(path.removeprefix(root), path) for path in sorted(paths)]
 
 
@@ -114,19 +119,26 @@ def read_records(
 ) -> Generator[RawRecord | ShardProblem, None, None]:
     """The shard's records in order; blank lines are skipped but counted in `index`.
 
-    A seekable shard can be entered at `offset`, where line `index` starts. A ShardProblem comes
-    last. Errors that may pass (network) are raised, so that the runner tries again.
+    `index` and `offset` of a record enter the shard there. A ShardProblem comes last. Errors that
+    may pass (network) are raised, so that the runner tries again.
     """
     try:
         with cast(
             BinaryIO,
             FileSystems.open(shard.path, compression_type=CompressionTypes.UNCOMPRESSED),
         ) as file:
-            is_parquet = shard.path.endswith(".parquet")
+            if shard.path.endswith(".parquet"):
+                items = _rows(file, index)
+            elif shard.compressed:
+                items = _lines(_unpacked(file, shard.path), 0, 0)
+            else:
+                file.seek(offset)
+                items = _lines(iter(lambda: file.read(_CHUNK_BYTES), b""), index, offset)
             empty = index == 0
-            for item in _rows(file) if is_parquet else _lines(file, shard.path, index, offset):
+            for item in items:
                 empty = False
-                yield item
+                if isinstance(item, ShardProblem) or item.index >= index:
+                    yield item
             if empty:
                 yield ShardProblem("empty_shard", "the shard holds no records")
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
@@ -137,11 +149,9 @@ class _BrokenError(Exception):
     """A compressed shard makes no sense from here on."""
 
 
-def _lines(
-    file: BinaryIO, path: str, index: int, offset: int
-) -> Iterator[RawRecord | ShardProblem]:
+def _lines(chunks: Iterable[bytes], index: int, offset: int) -> Iterator[RawRecord | ShardProblem]:
     try:
-        for start, line in _split(_chunks(file, path, offset), offset):
+        for start, line in _split(chunks, offset):
             if line is None:
                 yield RawRecord(index, start, _too_large())
             elif (line := line if index else line.removeprefix(_BOM)).strip(b" \t\r"):
@@ -177,23 +187,20 @@ def _split(chunks: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes | 
         yield offset, b"".join(pieces) if size <= MAX_RECORD_BYTES else None
 
 
-def _chunks(file: BinaryIO, path: str, offset: int) -> Iterator[bytes]:
+def _new_frame(path: str) -> Any:
     if path.endswith(".gz"):
-        return _unpacked(file, lambda: zlib.decompressobj(wbits=31))
-    if path.endswith(".zst"):
-        return _unpacked(file, lambda: zstandard.ZstdDecompressor().decompressobj())
-    file.seek(offset)
-    return iter(lambda: file.read(_CHUNK_BYTES), b"")
+        return zlib.decompressobj(wbits=31)
+    return zstandard.ZstdDecompressor().decompressobj()
 
 
-def _unpacked(file: BinaryIO, new_frame: Callable[[], Any]) -> Iterator[bytes]:
+def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
     """The bytes of a file of one or more compressed frames."""
     frame = None
     while data := file.read(_PACKED_CHUNK_BYTES):
         while data:
             if frame is None:
                 data = data.lstrip(b"\0")  # zeros may pad the end of a frame
-                frame = new_frame() if data else None
+                frame = _new_frame(path) if data else None
                 continue
             try:
                 yield frame.decompress(data)
@@ -205,7 +212,8 @@ def _unpacked(file: BinaryIO, new_frame: Callable[[], Any]) -> Iterator[bytes]:
         raise _BrokenError("is cut off")
 
 
-def _rows(file: BinaryIO) -> Iterator[RawRecord | ShardProblem]:
+def _rows(file: BinaryIO, first: int) -> Iterator[RawRecord | ShardProblem]:
+    """Rows from that of index `first` on, and some before it."""
     index = 0
     try:
         parquet = pq.ParquetFile(file)
@@ -217,7 +225,11 @@ def _rows(file: BinaryIO) -> Iterator[RawRecord | ShardProblem]:
                 f"its {parquet.metadata.num_rows:,} rows were not read",
             )
             return
-        for batch in parquet.iter_batches(_ROWS_PER_BATCH, columns=columns):
+        groups = list(range(parquet.num_row_groups))
+        while groups and index + (rows := parquet.metadata.row_group(groups[0]).num_rows) <= first:
+            index += rows
+            del groups[0]
+        for batch in parquet.iter_batches(_ROWS_PER_BATCH, row_groups=groups, columns=columns):
             for row in range(batch.num_rows):
                 yield RawRecord(index, 0, _row(batch.slice(row, 1)))
                 index += 1

@@ -30,6 +30,7 @@ class CompiledRubric:
     Attributes:
         stages: canvases by stage; a stage needs the answers of those before it, in its prompt.
         system_text: the rubric as the prompt phrases it.
+        writer: writes the prompts; use `prompt`.
     """
 
     rubric: Rubric

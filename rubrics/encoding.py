@@ -127,12 +127,21 @@ def _without(tokenizer: Tokenizer, controls: dict[str, int]) -> Tokenizer:
     for name in removed:
         vocabulary.pop(name, None)
     if "merges" in model:
-        model["merges"] = [pair for pair in model["merges"] if not removed & {*pair, "".join(pair)}]
+        model["merges"] = [
+            (left, right)
+            for left, right in model["merges"]
+            if left not in removed and right not in removed and left + right not in removed
+        ]
     parts.update(added_tokens=added, post_processor=None)
     copy = Tokenizer.from_str(json.dumps(parts))
     expected = {
         token: token_id for token, token_id in tokenizer.get_vocab().items() if token not in removed
     }
     if copy.get_vocab() != expected:
-        raise RubricError(["tokenizer: ids move when control tokens are taken out of it"])
+        raise RubricError(
+            [
+                "tokenizer: other ids move when its control tokens are taken out; "
+                "use the model's own tokenizer.json"
+            ]
+        )
     return copy

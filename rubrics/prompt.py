@@ -100,10 +100,9 @@ class PromptWriter:
         on_too_long: OnTooLong,
     ) -> Prompt:
         """The prompt for a conversation and the answers so far (question id -> option index)."""
-        texts = [f"{message.role}: {message.content}\n" for message in messages]
+        texts = [_text(message.role, message.content) for message in messages]
         for index, text in enumerate(texts):
-            # Lone surrogates are what UTF-8 cannot hold.
-            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            if not _is_unicode(text):
                 raise UnencodableText(index)
         if not any(message.content.strip() for message in messages):
             raise EmptyConversation
@@ -111,13 +110,14 @@ class PromptWriter:
         total = sum(map(len, encoded))
         fixed = len(self.prefix_ids) + len(self._suffix_ids) + self._answers_room
         if max_tokens is not None and fixed + total > max_tokens:
-            room = max_tokens - fixed
-            if on_too_long != "reject" and room > 0:
-                heads = [len(f"{message.role}: ") for message in messages]
-                texts = self._fit(texts, heads, encoded, room, on_too_long == "keep_recent")
-                encoded = [self._encoder.encode(text) for text in texts]
-            if on_too_long == "reject" or not encoded or room <= 0:
+            texts = []
+            if on_too_long != "reject":
+                lengths = list(map(len, encoded))
+                recent = on_too_long == "keep_recent"
+                texts = self._fit(messages, lengths, max_tokens - fixed, recent)
+            if not texts:
                 raise PromptTooLong(fixed + total, max_tokens)
+            encoded = [self._encoder.encode(text) for text in texts]
         conversation = tuple(chain.from_iterable(encoded))
         return Prompt(
             ids=(*self.prefix_ids, *conversation, *self._suffix_ids, *self._answered(answers)),
@@ -134,36 +134,31 @@ class PromptWriter:
                 yield from lines[answers[question_id]]
 
     def _fit(
-        self,
-        texts: Sequence[str],
-        heads: Sequence[int],
-        encoded: Sequence[tuple[int, ...]],
-        room: int,
-        recent: bool,
+        self, messages: Sequence[Message], lengths: Sequence[int], room: int, recent: bool
     ) -> list[str]:
         """The messages that fit into `room` tokens, counted from the end kept; the next is cut."""
         kept: list[str] = []
-        order = range(len(texts))
-        for index in reversed(order) if recent else order:
-            if len(encoded[index]) > room:
-                part = self._cut(texts[index], heads[index], room, recent)
+        numbered = list(zip(messages, lengths, strict=True))
+        for message, length in reversed(numbered) if recent else numbered:
+            if length > room:
+                part = self._cut(message, room, recent)
                 kept += [part] if part else []
                 break
-            kept.append(texts[index])
-            room -= len(encoded[index])
+            kept.append(_text(message.role, message.content))
+            room -= length
         return kept[::-1] if recent else kept
 
-    def _cut(self, text: str, head: int, room: int, recent: bool) -> str | None:
+    def _cut(self, message: Message, room: int, recent: bool) -> str | None:
         """The message with its content cut to `room` tokens, or None if nothing of it is left."""
-        role, content = text[:head], text[head:-1]
+        content = message.content
+        start = len(_text(message.role, "")) - 1
         while content:
-            spans = self._encoder.spans(f"{role}{content}\n")
+            text = _text(message.role, content)
+            spans = self._encoder.spans(text)
             excess = len(spans) - room
             if excess <= 0:
-                return f"{role}{content}\n"
-            inside = [
-                (a - head, b - head) for a, b in spans if a >= head and b - head <= len(content)
-            ]
+                return text
+            inside = [(a - start, b - start) for a, b in spans if a >= start and b < len(text)]
             if excess >= len(inside):
                 return None
             # At least one character goes each time, whatever the spans say.
@@ -172,3 +167,16 @@ class PromptWriter:
             else:
                 content = content[: min(inside[-excess][0], len(content) - 1)]
         return None
+
+
+def _text(role: str, content: str) -> str:
+    return f"{role}: {content}\n"
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether there is no lone surrogate in it: they are what UTF-8 cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipeline.config import load_build, load_job, load_rubrics
+from pipeline.shards import match_shards
 from pipeline.yaml_files import ConfigError
 
 RUBRIC = {
@@ -156,6 +157,16 @@ class TestLoadJob:
         assert problem == (
             "input in: not a shard; shards end in .jsonl, .jsonl.gz, .jsonl.zst, .parquet"
         )
+
+    def test_the_runner_is_no_option(self) -> None:
+        (problem,) = problems_of(options={"runner": "PrismRunner"})
+        assert problem == "jobs/nightly.yaml: options.runner: state it as the job's runner"
+
+    def test_input_of_an_unknown_kind(self) -> None:
+        with pytest.raises(ConfigError) as error:
+            match_shards(["ftp://host/*.jsonl"])
+        (problem,) = error.value.problems
+        assert problem.startswith("input ftp://host/*.jsonl: cannot be listed: ")
 
     def test_dataflow_needs_remote_paths(self) -> None:
         problems = problems_of(runner="DataflowRunner", output="out")

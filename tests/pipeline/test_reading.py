@@ -19,6 +19,7 @@ import zstandard
 from apache_beam.internal.gcp import auth
 from google.cloud import storage
 
+from pipeline import reading
 from pipeline.conversations import Conversation, Rejected
 from pipeline.parts import Part, Place
 from pipeline.reading import FindParts, ReadParts
@@ -196,7 +197,10 @@ class TestResuming:
         assert parts_of(tmp_path / "*", records_per_part=3) == first
         assert len({part.digest for part in first}) == len(first) == 12
 
-    def test_any_subset_of_parts_can_be_read(self, tmp_path: Path) -> None:
+    def test_any_subset_of_parts_can_be_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "PARTS_PER_PASS", 2)
         for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl.zst"):
             write(tmp_path / name, [{"text": f"{name} {n}"} for n in range(10)])
         pq.write_table(pa.Table.from_pylist(texts(10)), tmp_path / "d.parquet")

@@ -219,6 +219,14 @@ RECORD = st.fixed_dictionaries(
 
 
 class TestProperties:
+    @pytest.mark.parametrize("key", ["state", "metadata", "other"])
+    def test_no_depth_is_too_much(self, key: str) -> None:
+        for depth in range(850, 1050):
+            nested = b'{"a":' * depth + b"1" + b"}" * depth
+            line = b'{"%s": %s}' % (key.encode(), nested)
+            found = parse_record(line, "a.jsonl", 0)
+            assert isinstance(found, Conversation | Rejected)
+
     @given(JSON | RECORD)
     def test_any_json_comes_out_once(self, value: Any) -> None:
         found = parse_record(json.dumps(value).encode(), "a.jsonl", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,10 +195,22 @@ def test_splitting_is_the_same_however_the_bytes_arrive(
         assert whole[offset : offset + len(line)] == line
 
 
-def test_a_plain_shard_can_be_entered_at_any_record(tmp_path: Path) -> None:
-    shard = shard_of(tmp_path / "a.jsonl", "\ufeff1\n\n22\r\n333\n4".encode())
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_shard_can_be_entered_at_any_record(tmp_path: Path, suffix: str) -> None:
+    data = PACK[suffix]("\ufeff1\n\n22\r\n333\n4".encode())
+    assert_entered_anywhere(shard_of(tmp_path / f"a{suffix}", data), 4)
+
+
+@pytest.mark.parametrize("row_group_size", [1, 3, 100])
+def test_a_parquet_shard_can_be_entered_at_any_row(tmp_path: Path, row_group_size: int) -> None:
+    table = pa.table({"text": [str(n) for n in range(10)]})
+    shard = parquet(tmp_path / "a.parquet", table, row_group_size=row_group_size)
+    assert_entered_anywhere(shard, 10)
+
+
+def assert_entered_anywhere(shard: Shard, count: int) -> None:
     records = list(read_records(shard))
-    assert len(records) == 4
+    assert len(records) == count
     for number, record in enumerate(records):
         assert isinstance(record, RawRecord)
         assert list(read_records(shard, record.index, record.offset)) == records[number:]
@@ -247,6 +260,21 @@ class TestBrokenCompression:
     def test_zeros_behind_the_end_are_padding(self, tmp_path: Path, suffix: str) -> None:
         packed = PACK[suffix](RECORDS) + b"\0" * 512
         assert len(lines(shard_of(tmp_path / f"a{suffix}", packed))) == 50
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
+def test_memory_is_bounded_by_a_record_whatever_a_file_unpacks_to(
+    tmp_path: Path, suffix: str
+) -> None:
+    size = 2**28
+    shard = shard_of(tmp_path / f"a{suffix}", PACK[suffix](b"0" * size))
+    tracemalloc.start()
+    try:
+        assert lines(shard) == [(0, "record_too_large")]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 2
 
 
 def parquet(path: Path, table: pa.Table, **options: Any) -> Shard:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -217,3 +217,30 @@ def test_control_tokens_in_a_rubric_are_text() -> None:
     assert ENCODER.control_ids.isdisjoint(ENCODER.encode(result.system_text))
     assert result.canvases[0].template_ids.count(ENCODER.turn[1]) == 1
     assert list(result.shared_prefix_ids).count(ENCODER.turn[0]) == 2
+
+
+@given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=3), st.booleans())
+def test_any_id_a_rubric_accepts_compiles(ids: list[str], by_itself: bool) -> None:
+    try:
+        asking = rubric(*(noul(name, alone=by_itself) for name in ids))
+    except RubricError:
+        reject()
+    result = compile_rubric(asking, ENCODER, canvas_length=256)
+    for question in asking.questions:
+        tokens = [ENCODER.token(label_id) for label_id in result.slot(question.id).label_ids]
+        assert [token.strip("▁") for token in tokens] == ["yes", "no"]
+
+
+def test_emoji_right_to_left_and_spaced_ids_on_the_gemma_vocabulary(
+    gemma_encoder: TextEncoder,
+) -> None:
+    ids = (
+        "\U0001f469\u200d\u2695\ufe0f",
+        "\u05db\u05d0\u05d1",
+        "two words",
+        "caf\u00e9?",
+        "\u540d\u524d",
+    )
+    result = compile_rubric(rubric(*map(noul, ids)), gemma_encoder)
+    assert asked(result) == [list(ids)]
+    assert len({slot.label_ids for slot in result.canvases[0].slots}) == 1
