@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.commands import import_, rubric
+from pipeline.commands import diff, import_, rubric
 
 app = typer.Typer(
     name="onepass",
@@ -15,6 +15,7 @@ app = typer.Typer(
 )
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
+app.command()(diff.diff)
 
 
 def main() -> None:

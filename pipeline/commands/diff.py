@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
-from pipeline.commands.diff_output import print_checks, print_comparison
-from pipeline.diff.job import plan
-from pipeline.diff.references import RoleError, check_fp32, check_noise, resolve
-from pipeline.diff.result import Comparison, Refusal
-from pipeline.gate import Check, Gate, judge, load_gate, met
-from pipeline.gate_output import junit, markdown
 from pipeline.runs import Run, RunNotFoundError
 from pipeline.yaml_files import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.diff.result import Comparison, Refusal
+    from pipeline.gate import Check, Gate
 
 
 class Allow(StrEnum):
@@ -75,6 +73,12 @@ def diff(
 
     Exit code 1: the gate is not met. Exit code 2: the runs cannot be compared.
     """
+    # scipy, statsmodels and Beam take seconds to load: not for `onepass --help`.
+    from pipeline.diff.references import RoleError
+    from pipeline.diff.result import Refusal
+    from pipeline.gate import judge, load_gate, met
+    from pipeline.gate_output import junit, markdown
+
     try:
         chosen = _choose(runs, output, noise, fp32, factors)
         limits = load_gate(gate) if gate else None
@@ -106,6 +110,8 @@ Chosen = tuple[list[Run], Run | None, Run | None]
 def _choose(
     names: list[str], output: str, noise: str | None, fp32: str | None, factors: bool
 ) -> Chosen:
+    from pipeline.diff.references import RoleError, check_fp32, check_noise, resolve
+
     if len(names) < 2:
         raise ConfigError(["give two runs: BASELINE CANDIDATE"])
     if len(names) > 2 and not factors:
@@ -138,6 +144,7 @@ def _options(runner: str, given: list[str]) -> Any:
 
 def _compare(chosen: Chosen, output: str, allow: list[str], options: Any) -> Comparison | Refusal:
     from pipeline.diff.compare import compare
+    from pipeline.diff.job import plan
 
     runs, noise, fp32 = chosen
     job, units = plan(runs, output=output, noise=noise, fp32=fp32, allow=allow)
@@ -155,6 +162,9 @@ def _show(
     output: str,
     as_json: bool,
 ) -> None:
+    from pipeline.commands.diff_output import print_checks, print_comparison
+    from pipeline.gate import met
+
     if as_json:
         content = result.model_dump(exclude={"points"})
         if gate:
