@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
+from pipeline.commands.run import JsonOption, VerboseOption, check_beam_flags
+from pipeline.quiet import log_level
 from pipeline.runs import Run, RunNotFoundError
 from pipeline.yaml_files import ConfigError
 
@@ -28,6 +30,7 @@ class Allow(StrEnum):
 
 
 def diff(
+    context: typer.Context,
     runs: Annotated[
         list[str],
         typer.Argument(
@@ -62,17 +65,17 @@ def diff(
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write verdict and checks as Markdown.")
     ] = None,
-    runner: Annotated[str, typer.Option(help="Beam runner.")] = "FnApiRunner",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Pipeline option of Beam; repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: VerboseOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare the decisions of two runs: verdict, flips, intervals, noise floor.
 
-    Exit code 1: the gate is not met. Exit code 2: the runs cannot be compared.
+    Exit code 1: the gate is not met. Exit code 2: the runs cannot be compared. Further options
+    are passed to Beam as they are, such as --runner=DataflowRunner.
     """
+    # A BASELINE that is not there makes the first of Beam's flags look like one.
+    flags = [*context.args, *(name for name in runs if name.startswith("--"))]
+    runs = [name for name in runs if not name.startswith("--")]
     # scipy, statsmodels and Beam take seconds to load: not for `onepass --help`.
     from pipeline.diff.references import RoleError
     from pipeline.diff.result import Refusal
@@ -84,14 +87,15 @@ def diff(
         limits = load_gate(gate) if gate else None
         if junit_file and limits is None:
             raise ConfigError(["--junit reports a gate's checks; give --gate as well"])
-        options = _options(runner, option or [])
+        check_beam_flags(flags, "diff")
     except (RunNotFoundError, RoleError, ConfigError) as error:
         _refuse(str(error.args[0]).splitlines(), as_json)
     baseline, candidate = chosen[0][:2]
     if (baseline.output, baseline.run_id) == (candidate.output, candidate.run_id):
         _same_run(baseline, as_json)
         return
-    result = _compare(chosen, output, [a.value for a in allow or []], options)
+    with log_level(verbose):
+        result = _compare(chosen, output, [a.value for a in allow or []], flags)
     if isinstance(result, Refusal):
         _refuse(result.refused, as_json)
     checks = judge(limits, result) if limits else []
@@ -130,19 +134,11 @@ def _choose(
     return runs, repeat, exact
 
 
-def _options(runner: str, given: list[str]) -> Any:
+def _compare(
+    chosen: Chosen, output: str, allow: list[str], flags: list[str]
+) -> Comparison | Refusal:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    values: dict[str, Any] = {"runner": runner}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or name not in PipelineOptions([]).get_all_options():
-            raise ConfigError([f"--option {text}: not NAME=VALUE of a pipeline option of Beam"])
-        values[name] = value
-    return PipelineOptions.from_dictionary(values)
-
-
-def _compare(chosen: Chosen, output: str, allow: list[str], options: Any) -> Comparison | Refusal:
     from pipeline.diff.compare import compare
     from pipeline.diff.job import plan
 
@@ -151,7 +147,7 @@ def _compare(chosen: Chosen, output: str, allow: list[str], options: Any) -> Com
     decisions = max(int(run.row["decisions"]) for run in runs)
     message = f"Comparing {len(job.sides)} runs, {decisions:,} decisions in {len(units):,} parts"
     with Console(stderr=True).status(message):
-        return compare(job, units, options)
+        return compare(job, units, PipelineOptions(flags))
 
 
 def _show(

@@ -14,12 +14,12 @@ FACTORS: dict[str, tuple[str, ...]] = {
         "max_num_seqs",
         "max_num_batched_tokens",
         "enable_prefix_caching",
-        "joined_label_sets",
         "block_size",
         "batch_size",
         "max_batch_size",
         "min_batch_size",
     ),
+    "label sets": ("joined_label_sets",),
     "machine": ("cpu_model", "cpu_features", "machine_type", "threads", "memory_gib"),
     "engine": (
         "vllm_version",

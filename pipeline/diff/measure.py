@@ -102,6 +102,7 @@ class Measured:
             ("total_variation", self.total_variation),
             ("jensen_shannon", self.jensen_shannon),
             ("max_abs_delta", self.largest_change),
+            ("gap_movement", self.gap_movement),
         ):
             columns[name] = pa.array(values, mask=~self.asked_both)
         columns["delta_expected_score"] = pc.subtract(

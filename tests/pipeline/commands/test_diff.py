@@ -98,7 +98,7 @@ def test_factors_take_more_runs(out: str) -> None:
         (["base", "cand", "cand", "--factors"], "run cand is given twice"),
         (["base", "cand", "--gate", "absent"], "gate absent: none ships by that name"),
         (["base", "cand", "--junit", "x.xml"], "--junit reports a gate's checks"),
-        (["base", "cand", "--option", "nonsense=1"], "--option nonsense=1: not NAME=VALUE"),
+        (["base", "cand", "--nonsense=1"], "--nonsense=1: neither an option of `onepass diff` nor"),
         (["base", "other"], "the runs have no decision in common"),
     ],
 )
