@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from apache_beam.internal.gcp import auth
+from google.cloud import storage
 
+import configs
 from pipeline.config import load_build, load_job, load_rubrics
+from pipeline.running import pipeline_options
 from pipeline.shards import match_shards
 from pipeline.yaml_files import ConfigError
+from tests.gcs import bucket, gcs_url
+
+__all__ = ["bucket", "gcs_url"]
 
 RUBRIC = {
     "id": "tone",
@@ -90,7 +97,7 @@ class TestLoadJob:
 
     def test_options_reach_beam(self) -> None:
         options = {"direct_running_mode": "multi_processing", "direct_num_workers": 2}
-        found = load_job(job_file(options=options)).pipeline_options().get_all_options()
+        found = pipeline_options(load_job(job_file(options=options))).get_all_options()
         assert found["runner"] == "FnApiRunner"
         assert found["direct_running_mode"] == "multi_processing"
         assert found["direct_num_workers"] == 2
@@ -202,7 +209,44 @@ class TestReferences:
         assert load_build("configs/builds/mine.yaml").name == "mine"
 
     def test_what_ships_is_found_from_anywhere(self) -> None:
-        write("configs/builds/single_pass.yaml", {"single_pass_reads": True})
-        loaded = load_job("demo", {"input": "in/a.jsonl"})
-        assert loaded.job.name == "demo"
+        loaded = load_job("demo")
+        assert (loaded.job.name, loaded.build.name) == ("demo", "single_pass")
         assert [rubric.id for rubric in loaded.rubrics] == ["triage"]
+        assert match_shards(loaded.job.input)
+
+    def test_every_build_that_ships_loads(self) -> None:
+        folder = Path(configs.__file__).parent / "builds"
+        names = [path.stem for path in folder.glob("*.yaml")]
+        assert {"baseline", "single_pass"} <= set(names)
+        assert [load_build(name).name for name in names] == names
+
+
+@pytest.mark.usefixtures("workplace")
+def test_a_job_and_all_it_names_may_lie_in_a_bucket(
+    bucket: storage.Bucket, gcs_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)  # no search for credentials
+    root = f"gs://{bucket.name}"
+    job = job_file(
+        build=f"{root}/build.yaml",
+        rubrics=f"{root}/rubrics/*.yaml",
+        input=f"{root}/in/*.jsonl",
+        output=f"{root}/out",
+        runner="DataflowRunner",
+    )
+    for path in (job, "build.yaml", "rubrics/tone.yaml"):
+        bucket.blob(path).upload_from_filename(path)
+    loaded = load_job(f"{root}/{job}")
+    assert (loaded.job.name, loaded.build.threads) == ("nightly", 1)
+    assert [rubric.id for rubric in loaded.rubrics] == ["tone"]
+
+    bucket.blob("rubrics/bad.yaml").upload_from_string("id: bad")
+    with pytest.raises(ConfigError) as error:
+        load_job(f"{root}/{job}", {"build": f"{root}/gone.yaml"})
+    assert error.value.problems[0] == f"{root}/gone.yaml: cannot be read: no such file"
+    assert all(
+        problem.startswith(f"{root}/rubrics/bad.yaml") for problem in error.value.problems[1:]
+    )
+    with pytest.raises(ConfigError, match=r"gone\.yaml: cannot be read: no such file"):
+        load_rubrics([f"{root}/rubrics/gone.yaml"])
