@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from engine.builds import Build
 
-CACHE_BLOCK = 16
-"""Prompt tokens that the prefix cache keeps as one, unless the build says otherwise."""
+CACHE_BLOCK = 128
+"""Prompt tokens that vLLM's prefix cache on a CPU keeps as one, unless the build says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
