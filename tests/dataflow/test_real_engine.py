@@ -42,7 +42,13 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def job(folder: Path, place: str, model: str) -> LoadedJob:
-    build = {"model": model, "single_pass_reads": True, "max_num_seqs": 4, "max_model_len": 1024}
+    build = {
+        "model": model,
+        "single_pass_reads": True,
+        "max_num_seqs": 4,
+        "max_model_len": 1024,
+        "max_num_batched_tokens": 330,  # so tight that prompts are cut and canvases wait
+    }
     return make_job(
         folder,
         [load_rubric("triage")],
@@ -87,8 +93,10 @@ def test_the_plan_foretells_steps_and_tokens(remote: tuple[LoadedJob, Run]) -> N
         "reads": plan.steps.reads,
         "steps": plan.steps.steps,
         "single_pass": plan.steps.single_pass,
+        "two_step_token_budget": plan.steps.two_step["token_budget"],
         "prompt_tokens": plan.steps.prompt_tokens,
         "prompt_tokens_computed": plan.steps.computed_tokens,
         "canvas_tokens": plan.steps.canvas_tokens,
     }
     assert {name: row[name] for name in foretold} == foretold
+    assert 0 < row["two_step_token_budget"] < row["reads"]
