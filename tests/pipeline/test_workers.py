@@ -42,6 +42,7 @@ def test_what_the_job_states_stays(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         ({"project": None}, "options.project: is missing; Dataflow needs it"),
+        ({"project": "PROJECT"}, "options.project: PROJECT is not a project id"),
         ({"sdk_container_image": None}, "options.sdk_container_image: is missing"),
         ({"temp_location": "/tmp/x"}, "options.temp_location: /tmp/x is local"),
         ({"machine_type": "n1-standard-4"}, "n1-standard-4 is not in configs/machines.yaml; use"),
