@@ -39,7 +39,7 @@ class Plan:
         rejected: records and cases that become error rows, by code.
         prompt_lengths: tokens of every first prompt.
         widths: reads by canvas width.
-        label_sets: distinct sets of label ids among the reads.
+        met: label ids -> the last prompt with them; one stands for what all of them share.
         dropped_tokens, escaped_control_tokens: sums over cases.
         conditional_questions: questions that an answer may rule out; the counts include them.
         steps: as the build runs it; `other` with `single_pass_reads` the other way round.
@@ -58,7 +58,7 @@ class Plan:
     rejected: Counter[str] = field(default_factory=Counter)
     prompt_lengths: list[int] = field(default_factory=list, repr=False)
     widths: Counter[int] = field(default_factory=Counter)
-    label_sets: set[tuple[int, ...]] = field(default_factory=set, repr=False)
+    met: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict, repr=False)
     dropped_tokens: int = 0
     escaped_control_tokens: int = 0
     conditional_questions: int = 0
@@ -171,7 +171,6 @@ def _add_part(
             for read in _stage_reads(case, compiled[case.rubric_id], stage, settings.samples)
         ]
         plan.widths.update(read.width for read in reads)
-        plan.label_sets.update(read.label_ids for read in reads)
         for start in range(0, len(reads), reads_per_call):
             _add_call(plan, reads[start : start + reads_per_call], build)
 
@@ -192,7 +191,9 @@ def _stage_reads(case: Case, compiled: CompiledRubric, stage: int, samples: int)
 
 def _add_call(plan: Plan, reads: Sequence[Read], build: Build) -> None:
     order = engine_order(reads, joined_label_sets=build.joined_label_sets)
-    call = shapes((reads[place].prompt_ids, reads[place].width) for place in order)
+    prompts = ((reads[place].prompt_ids, reads[place].width) for place in order)
+    call = shapes(prompts, list(plan.met.values()))
+    plan.met.update((read.label_ids, read.prompt_ids) for read in reads)
     plan.steps += count_steps(call, build)
     other = build.model_copy(update={"single_pass_reads": not build.single_pass_reads})
     plan.other += count_steps(call, other)

@@ -7,6 +7,7 @@ another, without AMX.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,9 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
     where = f"job {loaded.job.name}: options."
     problems = [f"{where}{name}: is missing; Dataflow needs it" for name in _REQUIRED
                 if not options.get(name)]  # fmt: skip
+    project = options.get("project")
+    if project and not re.fullmatch(r"[a-z0-9.:-]+", str(project)):
+        problems.append(f"{where}project: {project} is not a project id; write yours")
     temp = str(options.get("temp_location") or "gs://")
     if not temp.startswith("gs://"):
         problems.append(f"{where}temp_location: {temp} is local; use a gs:// folder")

@@ -61,7 +61,7 @@ def as_data(plan: Plan, machines: Machines) -> dict[str, Any]:
         **plain,
         "rejected": dict(plan.rejected),
         "widths": dict(plan.widths),
-        "label_sets": len(plan.label_sets),
+        "label_sets": len(plan.met),
         "steps": vars(plan.steps),
         "steps_with_the_flag_the_other_way": vars(plan.other),
         "prompt_tokens": plan.percentiles(),
@@ -99,7 +99,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         )
     _show_prompts(plan, console)
     widths = ", ".join(f"{count} of width {width}" for width, count in sorted(plan.widths.items()))
-    console.print(f"canvases: {widths or 'none'}; {len(plan.label_sets)} label sets")
+    console.print(f"canvases: {widths or 'none'}; {len(plan.met)} label sets")
     if steps.reads:
         _show_steps(plan, console)
 
@@ -149,7 +149,8 @@ def show_estimates(plan: Plan, machines: Machines, console: Console) -> None:
     for choice in monthly_choices(plan.steps, plan.parts, machines):
         console.print(
             f"{choice.machine_type}: every night {choice.nightly_dollars:.2f} a month "
-            f"({NIGHTS_PER_MONTH} runs), always on {choice.always_on_dollars:.2f} a month, that is "
+            f"({NIGHTS_PER_MONTH} runs), {choice.replicas} always on "
+            f"{choice.always_on_dollars:.2f} a month, that is "
             f"{choice.always_on_dollars_per_1000:.2f} per 1,000 reads, busy "
             f"{choice.share_of_capacity:.1%} of the time"
         )

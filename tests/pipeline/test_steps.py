@@ -77,3 +77,12 @@ def test_sums() -> None:
 def test_shapes_share_with_the_read_before() -> None:
     found = shapes([((1, 2, 3), 16), ((1, 2, 3, 4), 16), ((9,), 16)])
     assert [shape.shared_tokens for shape in found] == [0, 3, 0]
+    again = shapes([((1, 2, 3), 16), ((1, 2, 3, 4), 16)], [(1, 2, 9), (8,)])
+    assert [shape.shared_tokens for shape in again] == [2, 3]
+
+
+@pytest.mark.parametrize("same", [0, 1, 7, 8, 100])
+def test_common_beginnings_of_every_length(same: int) -> None:
+    first, second = [*range(same), -1, 5], [*range(same), -2]
+    assert shapes([(first, 16), (second, 16)])[1].shared_tokens == same
+    assert shapes([(first, 16), (first[:same], 16)])[1].shared_tokens == same
