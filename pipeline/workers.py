@@ -39,7 +39,7 @@ def worker_options(loaded: LoadedJob, machines: Machines) -> dict[str, Any]:
         "disk_size_gb": family.disk_size_gb,
         **options,
         "runner": "DataflowRunner",
-        "experiments": [*dict.fromkeys([*_strings(options.get("experiments")), ONE_PROCESS])],
+        "experiments": [*dict.fromkeys([*strings(options.get("experiments")), ONE_PROCESS])],
         "sdk_location": "container",
     }
     if family.disk_type:
@@ -62,7 +62,7 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
             f"{where}resource_hints: Dataflow would choose the machine by them and ignore "
             "machine_type; remove them"
         )
-    if "use_multiple_sdk_containers" in _strings(options.get("experiments")):
+    if "use_multiple_sdk_containers" in strings(options.get("experiments")):
         problems.append(
             f"{where}experiments: use_multiple_sdk_containers would load one model per vCPU; "
             "remove it"
@@ -105,7 +105,8 @@ def _disk_path(disk_type: str) -> str:
     return f"compute.googleapis.com/projects//zones//diskTypes/{disk_type}"
 
 
-def _strings(value: Any) -> list[str]:
+def strings(value: Any) -> list[str]:
+    """A list of Beam's, however it was written: list, text with commas, or nothing."""
     if value is None:
         return []
     return value.split(",") if isinstance(value, str) else [str(item) for item in value]
