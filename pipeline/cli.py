@@ -11,7 +11,19 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
-from pipeline.commands import ask, demo, diff, doctor, import_, launch, plan, query, rubric, run
+from pipeline.commands import (
+    ask,
+    demo,
+    diff,
+    doctor,
+    import_,
+    launch,
+    plan,
+    query,
+    report,
+    rubric,
+    run,
+)
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
@@ -31,6 +43,7 @@ app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
 app.command("diff", context_settings=run.BEAM_FLAGS_PASS)(diff.diff)
 app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
+app.command("report")(report.report)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.add_typer(rubric.app, name="rubric")

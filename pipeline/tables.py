@@ -205,8 +205,10 @@ DIFFS = Table(
         _num("total_variation", "half the sum of absolute probability changes"),
         _num("jensen_shannon", "divergence in nats"),
         _num("max_abs_delta", "largest absolute probability change of an option"),
-        _num("gap_movement", "largest change of the gap between two options; a flip needs at least "
-        "the margin"),
+        _num(
+            "gap_movement",
+            "largest change of the gap between two options; a flip needs at least the margin",
+        ),
         _num("delta_expected_score", "candidate minus baseline; score questions only"),
         _str("gold", "expected option, where the input states it"),
         *(_bool(f"{s}_correct", f"the {s} equals gold") for s in _SIDES),
