@@ -11,6 +11,7 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
+from engine.environment import yield_waiting_threads
 from pipeline.commands import (
     ask,
     demo,
@@ -41,9 +42,9 @@ app.command("demo")(demo.demo)
 app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
 app.command("diff", context_settings=run.BEAM_FLAGS_PASS)(diff.diff)
+app.command("report")(report.report)
 app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
-app.command("report")(report.report)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.add_typer(rubric.app, name="rubric")
@@ -52,6 +53,7 @@ app.add_typer(import_.app, name="import")
 
 def main() -> None:
     """Entry point of the installed command."""
+    yield_waiting_threads()  # before a command loads Beam, and with it torch
     try:
         app()
     except (ConfigError, RubricError, CheckpointError, RunNotFoundError) as error:
