@@ -9,6 +9,7 @@ the same read agree to rounding.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,16 +45,16 @@ def build_random_checkpoint(
     max_position_embeddings: int = 4096,
     seed: int = 0,
     dtype: Literal["float32", "bfloat16"] = "float32",
+    tokenizer: Path | None = None,
 ) -> Path:
     """Write config, weights, tokenizer and generation config into `folder` and return it.
 
     The layer pattern is DiffusionGemma's: five sliding layers, then a full one whose values are
-    its keys. Equal arguments give equal weights. Needs at least 512 ids for the control tokens,
-    the bytes and a spare.
+    its keys, and a quarter of the hidden size for each expert, as there. Equal arguments give equal
+    weights. Needs at least 512 ids for the control tokens, the bytes and a spare.
 
-    Sizes in parameters: the defaults give about 0.5 M (2 MB in float32);
-    `hidden=1024, layers=12, experts=64, experts_per_token=8, vocab_size=REAL_VOCABULARY,
-    head_dim=128` about 0.5 G.
+    The tokenizer is a copy of `tokenizer`, or one of single bytes. The defaults give about 0.5 M
+    parameters (2 MB in float32).
     """
     from engine.vllm_plugin import torchvision_fix
 
@@ -75,7 +76,7 @@ def build_random_checkpoint(
         vocab_size=vocab_size,
         hidden_size=hidden,
         intermediate_size=2 * hidden,
-        moe_intermediate_size=max(32, hidden // 2),
+        moe_intermediate_size=max(32, hidden // 4),
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=max(1, heads // 2),
@@ -114,7 +115,11 @@ def build_random_checkpoint(
     _calm(model)
     model.to(getattr(torch, dtype)).save_pretrained(folder, max_shard_size="2GB")
     _write_json(folder / "generation_config.json", _generation_config())
-    _write_tokenizer(folder, vocab_size)
+    if tokenizer is None:
+        _write_tokenizer(folder, vocab_size)
+    else:
+        shutil.copyfile(tokenizer, folder / "tokenizer.json")
+    _write_tokenizer_config(folder)
     return folder
 
 
@@ -171,6 +176,9 @@ def _write_tokenizer(folder: Path, vocab_size: int) -> None:
         [AddedToken(token, special=True) for token in CONTROL_TOKENS.values()]
     )
     tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _write_tokenizer_config(folder: Path) -> None:
     _write_json(
         folder / "tokenizer_config.json",
         {
