@@ -47,7 +47,7 @@ def label_logprobs(read: Read, flat: Any) -> dict[int, dict[int, float]]:
     positions = 0 if flat is None else len(flat.start_indices)
     if positions < read.width:
         raise IncompleteAnswerError(
-            f"read {read.read_id}: {positions} canvas positions answered of {read.width}"
+            f"incomplete_answer: {positions} canvas positions answered of {read.width}"
         )
     found: dict[int, dict[int, float]] = {}
     for slot in read.slots:
@@ -58,7 +58,7 @@ def label_logprobs(read: Read, flat: Any) -> dict[int, dict[int, float]]:
         except KeyError:
             missing = sum(label not in by_id for label in read.label_ids)
             raise IncompleteAnswerError(
-                f"read {read.read_id}: {missing} of {len(read.label_ids)} labels missing at "
+                f"incomplete_answer: {missing} of {len(read.label_ids)} labels missing at "
                 f"canvas position {slot}"
             ) from None
     return found

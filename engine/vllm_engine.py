@@ -6,43 +6,65 @@ Everything here runs on the one thread that owns the engine. Stepping by hand, r
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import Checkpoint
+from engine.environment import check_threads, own_cores
 from engine.reads import EngineDeadError, Read
 from engine.requests import sampling_params
 
 _GIB = 2**30
-SCHEDULER = "engine.vllm_plugin.counting.CountingScheduler"
+NOTE_KEY = "onepass"  # as `engine.vllm_plugin.counting` writes it, which needs vLLM to import
+_SCHEDULERS = {
+    False: "engine.vllm_plugin.counting.CountingScheduler",
+    True: "engine.vllm_plugin.single_pass.SinglePassScheduler",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What vLLM said to one read: its log probabilities, or why it refused."""
+    """What vLLM said to one read: its log probabilities and how it ran, or why it refused."""
 
     logprobs: Any = None
+    single_pass: bool = False
+    two_step_reason: str | None = None
     cached_prompt_tokens: int = 0
-    note: dict[str, Any] | None = None
     error: str | None = None
 
 
 class VllmEngine:
-    """An `LLMEngine` for one build; raises `EngineDeadError` for good when it fails."""
+    """An `LLMEngine` for one build.
 
-    def __init__(self, build: Build, checkpoint: Checkpoint) -> None:
+    Attributes:
+        engine_seconds: wall time inside engine steps since the start.
+        scheduler_totals: the scheduler's counts since the start, as of the last answer.
+    """
+
+    def __init__(self, build: Build, checkpoint: Checkpoint, threads: int) -> None:
         from vllm import EngineArgs, LLMEngine, envs
 
         envs.disable_envs_cache()  # an earlier engine of this process froze the environment
+        own_cores(threads)
         self._engine = LLMEngine.from_engine_args(EngineArgs(**engine_args(build, checkpoint)))
+        if build.in_process:
+            check_threads(threads)
+        else:
+            _watch_child(self._engine.engine_core)
         self._number = 0
         self.engine_seconds = 0.0
+        self.scheduler_totals: dict[str, int] | None = None
 
     def run(self, reads: Sequence[Read]) -> list[Answer]:
-        """Answer `reads`, handed to vLLM in the order given; one answer per read, in that order."""
+        """One answer per read, in order; vLLM gets the reads in that order, too.
+
+        Raises `EngineDeadError` when vLLM fails; the engine is of no further use then.
+        """
         answers: list[Answer | None] = [None] * len(reads)
         places: dict[str, int] = {}
         try:
@@ -56,7 +78,7 @@ class VllmEngine:
                 self.engine_seconds += time.perf_counter() - started
                 for output in outputs:
                     if output.finished:
-                        answers[places.pop(output.request_id)] = _answer(output)
+                        answers[places.pop(output.request_id)] = self._answer(output)
         except Exception as error:
             raise EngineDeadError(
                 f"vLLM's engine failed with {type(error).__name__}; its log has the cause"
@@ -81,6 +103,16 @@ class VllmEngine:
         places[request_id] = place
         return None
 
+    def _answer(self, output: Any) -> Answer:
+        note = output.kv_transfer_params[NOTE_KEY]
+        self.scheduler_totals = note["totals"]
+        return Answer(
+            logprobs=output.outputs[0].logprobs,
+            single_pass=note["single_pass"],
+            two_step_reason=note["two_step_reason"],
+            cached_prompt_tokens=output.num_cached_tokens or 0,
+        )
+
     def shutdown(self) -> None:
         self._engine.engine_core.shutdown()
 
@@ -98,7 +130,13 @@ def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
         "kv_cache_memory_bytes": int(build.kv_cache_gib * _GIB),
         "enforce_eager": build.compile != "full",
         "diffusion_config": {"canvas_length": build.canvas_length},
-        "scheduler_cls": SCHEDULER,
+        "scheduler_cls": _SCHEDULERS[build.single_pass_reads],
+        "additional_config": {
+            "onepass": {
+                "single_pass_reads": build.single_pass_reads,
+                "joined_label_sets": build.joined_label_sets,
+            }
+        },
         # Token ids in, token ids out; the tokenizer and the image processor are not needed.
         "skip_tokenizer_init": True,
         "language_model_only": True,
@@ -109,9 +147,16 @@ def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
     return arguments
 
 
-def _answer(output: Any) -> Answer:
-    return Answer(
-        logprobs=output.outputs[0].logprobs,
-        cached_prompt_tokens=output.num_cached_tokens or 0,
-        note=output.kv_transfer_params,
-    )
+def _watch_child(client: Any) -> None:
+    """Wake whoever waits for `client`'s next output when its engine process has ended.
+
+    vLLM's synchronous client only tells callers that come after the death of a killed process;
+    one that already waits for an output would wait for ever.
+    """
+    outputs, processes = client.outputs_queue, client.resources.engine_manager.processes
+
+    def wait() -> None:
+        connection.wait([process.sentinel for process in processes])
+        outputs.put_nowait(EngineDeadError("an engine process ended"))
+
+    threading.Thread(target=wait, name="onepass-engine-watch", daemon=True).start()
