@@ -1,10 +1,22 @@
-"""The `onepass` command: one module of `pipeline.commands` per command."""
+"""The `onepass` command: one module of `pipeline.commands` per command.
+
+Exit codes: 0 done; 1 failed, or a gate not met; 2 wrong usage or configuration. The modules are
+light to import; what a command needs (Beam, DuckDB, the engine) loads when it runs.
+"""
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
-from pipeline.commands import import_, rubric
+from engine.checkpoints import CheckpointError
+from pipeline.commands import ask, demo, doctor, import_, query, rubric, run
+from pipeline.runs import RunNotFoundError
+from pipeline.yaml_files import ConfigError
+from rubrics.errors import RubricError
+
+WRONG_USAGE = 2
 
 app = typer.Typer(
     name="onepass",
@@ -13,13 +25,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.command("demo")(demo.demo)
+app.command("ask")(ask.ask)
+app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
+app.command("query")(query.query)
+app.command("doctor")(doctor.doctor)
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
 
 
 def main() -> None:
     """Entry point of the installed command."""
-    app()
+    try:
+        app()
+    except (ConfigError, RubricError, CheckpointError, RunNotFoundError) as error:
+        problems = getattr(error, "problems", None) or [str(error)]
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        sys.exit(WRONG_USAGE)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
@@ -24,10 +24,10 @@ COUNTS = (
     "conversations",  # records that are conversations
     "rejected_records",  # records that are not; one error row each
     "shard_errors",  # error rows about a shard as a whole
-    "unmatched",  # conversations no rubric of the job is meant for; one error row each
     "cases",  # conversation x rubric pairs
     "decided_cases",  # pairs with decisions
     "failed_cases",  # pairs with an error row instead
+    "refused_cases",  # of these, pairs the engine refused
     "expected_decisions",  # questions of the decided pairs
     "decisions",  # rows in decisions
     "options",  # rows in option_probabilities
@@ -68,12 +68,13 @@ def finish_run(
     scanned: Mapping[str, int],
     *,
     max_error_rate: float,
-    finished_at: datetime,
+    finished_at: datetime | None = None,
 ) -> dict[str, Any]:
     """Reconcile, then write the row in `runs` and the manifest; returns the manifest.
 
     `scanned` gives the records of every part as counted before planning. When counts do not
     reconcile or too many cases failed, the manifest says `failed` and why, and `runs` gets no row.
+    `finished_at` is now unless given.
     """
     markers = sorted(markers, key=lambda m: m.part)
     counts = total_counts(markers)
@@ -85,7 +86,7 @@ def finish_run(
             f"errors ({rate:.2%}), above max_error_rate {max_error_rate:.2%}; see the errors table"
         )
     fingerprint = _fingerprint(start, markers)
-    row = _row(start, markers, counts, fingerprint, finished_at)
+    row = _row(start, markers, counts, fingerprint, finished_at or datetime.now(UTC))
     files = [f for m in markers for f in m.files]
     if not problems:
         files.append(write_table(output, start.key, "runs", "part-run", [row]))
@@ -139,7 +140,7 @@ def _equations(marker: PartMarker, scanned: Mapping[str, int]) -> list[tuple[str
         (
             "error rows and their causes",
             c["errors"],
-            c["rejected_records"] + c["shard_errors"] + c["unmatched"] + c["failed_cases"],
+            c["rejected_records"] + c["shard_errors"] + c["failed_cases"],
         ),
         ("decisions and questions of decided cases", c["decisions"], c["expected_decisions"]),
         ("rows in decisions", rows.get("decisions", -1), c["decisions"]),

@@ -117,6 +117,11 @@ def list_runs(output: str, *, status: str | None = COMPLETE) -> list[Run]:
     return sorted(runs, key=lambda r: (r.started["started_at"], r.run_id))
 
 
+def get_run(output: str, key: RunKey) -> Run:
+    """The run with this key, whatever its status; raises FileNotFoundError when it never began."""
+    return _load(output, key.record_path(output, "run.json"))
+
+
 def find_run(output: str, name: str) -> Run:
     """The complete run called `name` under `output`.
 

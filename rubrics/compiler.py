@@ -78,6 +78,13 @@ class CompiledRubric:
         """
         return self.writer.write(messages, answers or {}, max_tokens, on_too_long)
 
+    def answer_ids(self, answers: Mapping[str, int]) -> tuple[int, ...]:
+        """Ids that turn the first stage's prompt into that of the stage behind these answers.
+
+        A conversation's text is needed for its first prompt only.
+        """
+        return self.writer.answer_ids(answers)
+
     def skipped_because(self, question_id: str, answers: Mapping[str, int]) -> str | None:
         """The question whose answer forbids this one, or None if it is to be asked.
 

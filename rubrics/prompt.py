@@ -9,7 +9,7 @@ spell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, Protocol
@@ -120,18 +120,22 @@ class PromptWriter:
             encoded = [self._encoder.encode(text) for text in texts]
         conversation = tuple(chain.from_iterable(encoded))
         return Prompt(
-            ids=(*self.prefix_ids, *conversation, *self._suffix_ids, *self._answered(answers)),
+            ids=(*self.prefix_ids, *conversation, *self._suffix_ids, *self.answer_ids(answers)),
             conversation_ids_sha256=ids_sha256(conversation),
             escaped_control_tokens=sum(map(self._encoder.count_control_tokens, texts)),
             dropped_tokens=total - len(conversation),
         )
 
-    def _answered(self, answers: Mapping[str, int]) -> Iterable[int]:
+    def answer_ids(self, answers: Mapping[str, int]) -> tuple[int, ...]:
+        """What answers add to a prompt, at its end: their lines' ids."""
         for question_id in answers.keys() - self._answer_ids.keys():
             raise KeyError(f"{question_id!r} is not answered before another question")
-        for question_id, lines in self._answer_ids.items():
-            if question_id in answers:
-                yield from lines[answers[question_id]]
+        answered = (
+            lines[answers[question_id]]
+            for question_id, lines in self._answer_ids.items()
+            if question_id in answers
+        )
+        return tuple(chain.from_iterable(answered))
 
     def _fit(
         self, messages: Sequence[Message], lengths: Sequence[int], room: int, recent: bool

@@ -1,0 +1,142 @@
+"""The one seam between Beam and the engine: a model handler whose elements are planned parts.
+
+A part, not a conversation, is the element: it is decided in batches of fixed size that depend on
+its content alone, and its rows are written as soon as they are there, in the same fused stage.
+Beam's own batching would make batches, and with them roundings, depend on bundles.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from apache_beam.metrics import Metrics
+from apache_beam.ml.inference.base import ModelHandler
+
+from engine.builds import Build
+from engine.protocol import Engine
+from engine.reads import EngineCounters, Read, ReadResult
+from pipeline.deciding import CountedEngine, DecidedPart, Decider
+from pipeline.planning import PlannedPart
+from pipeline.spec import DecideSpec, compiled_rubrics
+
+CALLS_PER_BATCH = 8
+"""Reads handed to the engine at once, in multiples of the sequences it runs side by side: enough
+that a call's last, emptier steps cost little."""
+
+METRICS_NAMESPACE = "onepass"
+_BYTES_PER_TOKEN = 8
+
+
+def start_engine(build: Build) -> Engine:
+    """The real engine."""
+    module: Any = importlib.import_module("engine.engine")
+    engine: Engine = module.DecisionEngine(build)
+    return engine
+
+
+def utc_now() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(UTC)
+
+
+class SharedEngine:
+    """An engine as RunInference holds it: methods only, all of them safe to call from anywhere.
+
+    When processes of one machine share a model, this object lives in one of them and the others
+    call it through a proxy, which passes on method calls and nothing else.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        # RunInference drops a model without a word, and a process may end first; a child process
+        # of the engine must end with either.
+        self._finish = weakref.finalize(self, engine.close)
+
+    def read_counted(self, reads: Sequence[Read]) -> tuple[list[ReadResult], EngineCounters]:
+        """Results and exactly what these reads cost, whoever else is waiting."""
+        with self._lock:
+            before = self._engine.counters()
+            results = self._engine.read(reads)
+            return results, self._engine.counters() - before
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self._engine.fingerprint()
+
+    def close(self) -> None:
+        self._finish()
+
+
+@dataclass(frozen=True)
+class EngineSource:
+    """How workers get an engine, and what time it is: the real ones unless a test says so.
+
+    Both functions travel to worker processes by name.
+    """
+
+    start: Callable[[Build], Engine] = start_engine
+    clock: Callable[[], datetime] = utc_now
+
+
+class DecisionModelHandler(ModelHandler[PlannedPart, DecidedPart, CountedEngine]):  # type: ignore[misc]
+    """Decides parts. One engine per process, or per machine with `share_model_across_processes`.
+
+    A read the engine refuses becomes an error row; a dead engine raises, so that the runner
+    retries the bundle on a worker with a living one.
+    """
+
+    def __init__(self, spec: DecideSpec, source: EngineSource) -> None:
+        super().__init__(
+            min_batch_size=1,
+            max_batch_size=1,
+            large_model=spec.build.share_model_across_processes,
+        )
+        self._spec = spec
+        self._source = source
+
+    def load_model(self) -> CountedEngine:
+        return SharedEngine(self._source.start(self._spec.build))
+
+    def run_inference(
+        self,
+        batch: Sequence[PlannedPart],
+        model: CountedEngine,
+        inference_args: dict[str, Any] | None = None,
+    ) -> Iterator[DecidedPart]:
+        spec = self._spec
+        decider = Decider(
+            rubrics=compiled_rubrics(spec),
+            settings=spec.settings,
+            vocab_size=spec.vocab_size,
+            reads_per_call=spec.build.max_num_seqs * CALLS_PER_BATCH,
+            clock=self._source.clock,
+        )
+        for part in batch:
+            decided = decider.decide(part, model)
+            _count(decided)
+            yield decided
+
+    def get_num_bytes(self, batch: Sequence[PlannedPart]) -> int:
+        return sum(len(case.prompt_ids) for part in batch for case in part.cases) * _BYTES_PER_TOKEN
+
+    def get_metrics_namespace(self) -> str:
+        return METRICS_NAMESPACE
+
+
+def _count(decided: DecidedPart) -> None:
+    """What a job's monitoring page shows."""
+    for name, value in decided.engine.items():
+        if name.endswith("_seconds"):
+            Metrics.counter(METRICS_NAMESPACE, name.replace("seconds", "milliseconds")).inc(
+                round(value * 1000)
+            )
+        else:
+            Metrics.counter(METRICS_NAMESPACE, name).inc(int(value))
+    for name, count in decided.counts.items():
+        Metrics.counter(METRICS_NAMESPACE, name).inc(count)
