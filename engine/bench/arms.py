@@ -107,6 +107,10 @@ class Arm:
         """Answer reads handed over together."""
         return Timed(*self._ask("read", list(reads)))
 
+    def arriving(self, reads: Sequence[Read]) -> Timed:
+        """Answer reads of which all but the first arrive during its first step; `stepped` only."""
+        return Timed(*self._ask("arriving", list(reads)))
+
     def loop(self, reads: Sequence[Read], in_flight: int) -> Loop:
         """Answer reads with `in_flight` of them handed over at any time; `stepped` arms only."""
         return Loop(*self._ask("loop", list(reads), in_flight))

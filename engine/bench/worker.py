@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.builds import Build
 from engine.reads import EngineCounters, Read, ReadResult
+
+if TYPE_CHECKING:
+    from engine.bench.engines.stepped import SteppedEngine
 
 _KIB_PER_GIB = 2**20
 
@@ -80,26 +83,39 @@ class Worker:
         self._forwards = ForwardCount() if count_forwards else None
 
     def read(self, reads: list[Read]) -> tuple[Any, ...]:
-        counted = self.engine.counters()
-        passes = self._forwards.total if self._forwards else 0
-        started = time.perf_counter()
-        results = self.engine.read(reads)
-        seconds = time.perf_counter() - started
-        forwards = self._forwards.total - passes if self._forwards else None
-        return results, seconds, self.engine.counters() - counted, forwards
+        """Fields of `engine.bench.arms.Timed`."""
+        return self._timed(self.engine.read, reads)
+
+    def arriving(self, reads: list[Read]) -> tuple[Any, ...]:
+        return self._timed(self._stepped().read_arriving, reads)
 
     def loop(self, reads: list[Read], in_flight: int) -> tuple[Any, ...]:
-        from engine.bench.engines.stepped import SteppedEngine
-
-        if not isinstance(self.engine, SteppedEngine):
-            raise TypeError(f"{type(self.engine).__name__} cannot be stepped; use a stepped arm")
-        return self.engine.loop(reads, in_flight)
+        """Fields of `engine.bench.arms.Loop`."""
+        return self._stepped().loop(reads, in_flight)
 
     def forget(self) -> None:
         self.engine.forget()
 
     def peak_gib(self) -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB
+
+    def _timed(
+        self, ask: Callable[[list[Read]], list[ReadResult]], reads: list[Read]
+    ) -> tuple[Any, ...]:
+        counted = self.engine.counters()
+        passes = self._forwards.total if self._forwards else 0
+        started = time.perf_counter()
+        results = ask(reads)
+        seconds = time.perf_counter() - started
+        forwards = self._forwards.total - passes if self._forwards else None
+        return results, seconds, self.engine.counters() - counted, forwards
+
+    def _stepped(self) -> SteppedEngine:
+        from engine.bench.engines.stepped import SteppedEngine
+
+        if not isinstance(self.engine, SteppedEngine):
+            raise TypeError(f"{type(self.engine).__name__} cannot be stepped; use a stepped arm")
+        return self.engine
 
 
 class ForwardCount:

@@ -15,7 +15,7 @@ from engine.facts import fingerprint
 from engine.machine import read_machine
 from engine.reads import EngineCounters, Read, ReadResult
 from engine.requests import label_logprobs, sampling_params
-from engine.vllm_engine import engine_args
+from engine.vllm_engine import NOTE_KEY, engine_args
 
 
 class SteppedEngine:
@@ -36,11 +36,19 @@ class SteppedEngine:
         self._engine = LLMEngine.from_engine_args(EngineArgs(**self._arguments))
         self._fingerprint = fingerprint(build, checkpoint, read_machine(), threads)
         self._number = 0
+        self._counters = EngineCounters()
         self._parts: defaultdict[str, float] = defaultdict(float)
         self._time_parts()
 
     def read(self, reads: Sequence[Read]) -> list[ReadResult]:
-        outputs, _, _ = self._run(reads, len(reads))
+        return self._results(reads, self._run(reads, len(reads))[0])
+
+    def read_arriving(self, reads: Sequence[Read]) -> list[ReadResult]:
+        """The first read starts alone; the others arrive during its first step."""
+        return self._results(reads, self._run(reads, len(reads), first_alone=True)[0])
+
+    def _results(self, reads: Sequence[Read], outputs: Sequence[Any]) -> list[ReadResult]:
+        self._count(outputs)
         return [
             ReadResult(
                 read.read_id,
@@ -60,7 +68,9 @@ class SteppedEngine:
         _, latencies, steps = self._run(reads, in_flight)
         return time.perf_counter() - started, latencies, steps, dict(self._parts)
 
-    def _run(self, reads: Sequence[Read], in_flight: int) -> tuple[list[Any], list[float], int]:
+    def _run(
+        self, reads: Sequence[Read], in_flight: int, *, first_alone: bool = False
+    ) -> tuple[list[Any], list[float], int]:
         """Outputs and latencies in the order of the reads, and the number of steps."""
         from vllm.inputs.engine import tokens_input
 
@@ -70,7 +80,8 @@ class SteppedEngine:
         waiting = iter(enumerate(reads))
         steps = done = 0
         while done < len(reads):
-            while len(sent) < in_flight and (following := next(waiting, None)) is not None:
+            room = 1 if first_alone and not steps else in_flight
+            while len(sent) < room and (following := next(waiting, None)) is not None:
                 place, read = following
                 self._number += 1
                 request_id = f"read-{self._number}"
@@ -89,7 +100,13 @@ class SteppedEngine:
         return outputs, latencies, steps
 
     def counters(self) -> EngineCounters:
-        return EngineCounters()
+        return self._counters
+
+    def _count(self, outputs: Sequence[Any]) -> None:
+        """Take the scheduler's totals, as of the last answer, from its note."""
+        notes = [output.kv_transfer_params[NOTE_KEY]["totals"] for output in outputs]
+        totals = max(notes, key=lambda note: int(note["steps"]))
+        self._counters = EngineCounters(reads=self._number, **totals)
 
     def forget(self) -> None:
         self._engine.reset_prefix_cache()
