@@ -10,18 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import engine.tiny
-from engine.bench.random_checkpoint import REAL_VOCABULARY, build_random_checkpoint
+from engine.bench.random_checkpoint import BENCHMARK_SHAPE, build_random_checkpoint
 
 RANDOM_MODELS: dict[str, dict[str, Any]] = {
-    # 0.44 G parameters, 1.8 GB in float32: weights far beyond any cache, reads of under a second.
-    "random-1b": {
-        "hidden": 768,
-        "layers": 12,
-        "experts": 32,
-        "experts_per_token": 8,
-        "vocab_size": REAL_VOCABULARY,
-        "head_dim": 128,
-    },
+    "random-1b": dict(BENCHMARK_SHAPE),
     # 1 M parameters: what a benchmark does, without the wait.
     "random-tiny": {"hidden": 64, "layers": 6, "experts": 8, "vocab_size": 4096},
 }

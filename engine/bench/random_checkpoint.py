@@ -27,6 +27,16 @@ CONTROL_TOKENS = {
 }
 """Gemma 4's control tokens at their real ids."""
 
+BENCHMARK_SHAPE: dict[str, int] = {
+    "hidden": 768,
+    "layers": 12,
+    "experts": 32,
+    "experts_per_token": 8,
+    "vocab_size": REAL_VOCABULARY,
+    "head_dim": 128,
+}
+"""Arguments for a model whose steps are dominated by the forward pass, 1.7 GB in float32."""
+
 _CALM = 0.1
 _SLIDING_LAYERS_PER_FULL = 5
 
@@ -50,11 +60,10 @@ def build_random_checkpoint(
     """Write config, weights, tokenizer and generation config into `folder` and return it.
 
     The layer pattern is DiffusionGemma's: five sliding layers, then a full one whose values are
-    its keys, and a quarter of the hidden size for each expert, as there. Equal arguments give equal
-    weights. Needs at least 512 ids for the control tokens, the bytes and a spare.
-
-    The tokenizer is a copy of `tokenizer`, or one of single bytes. The defaults give about 0.5 M
-    parameters (2 MB in float32).
+    its keys; so are the feed-forward widths in relation to `hidden`. Equal arguments give equal
+    weights. Needs at least 512 ids for the control tokens, the bytes and a spare. The defaults
+    give about 1.2 M parameters (5 MB in float32), `BENCHMARK_SHAPE` 0.4 G.
+    The tokenizer is a copy of `tokenizer`, or one of single bytes.
     """
     from engine.vllm_plugin import torchvision_fix
 
@@ -75,7 +84,7 @@ def build_random_checkpoint(
     text = DiffusionGemmaTextConfig(
         vocab_size=vocab_size,
         hidden_size=hidden,
-        intermediate_size=2 * hidden,
+        intermediate_size=max(32, 3 * hidden // 4),
         moe_intermediate_size=max(32, hidden // 4),
         num_hidden_layers=layers,
         num_attention_heads=heads,
