@@ -1,0 +1,1 @@
+"""Joins rubrics and the synthetic corpus: training and measuring the embedded model."""
