@@ -61,14 +61,15 @@ class Shape:
     def of_config(cls, config: dict[str, Any]) -> Shape:
         """From `config.json`'s content."""
         text = config.get("text_config", config)
+        full = _full_attention(text)
         return cls(
             hidden=text["hidden_size"],
             layers=tuple(text["layer_types"]),
             heads=text["num_attention_heads"],
             kv_heads=text["num_key_value_heads"],
-            global_kv_heads=text["num_global_key_value_heads"],
+            global_kv_heads=full["num_key_value_heads"],
             head_dim=text["head_dim"],
-            global_head_dim=text["global_head_dim"],
+            global_head_dim=full["head_dim"],
             dense=text["intermediate_size"],
             expert=text["moe_intermediate_size"],
             experts=text["num_experts"],
@@ -158,3 +159,15 @@ class ReadShape:
         seen = [self.cached + place + 1 for place in range(self.prompt)]
         seen += [self.cached + self.prompt + self.canvas] * self.canvas
         return float(sum(min(keys, window + self.canvas) if window else keys for keys in seen))
+
+
+def _full_attention(text: dict[str, Any]) -> dict[str, int]:
+    """Key heads and head size of full layers: stated once, or layer by layer."""
+    if "global_head_dim" in text:
+        return {
+            "num_key_value_heads": text["num_global_key_value_heads"],
+            "head_dim": text["global_head_dim"],
+        }
+    layer = text["layer_types"].index("full_attention")
+    found: dict[str, int] = text["per_layer_config"][str(layer)]
+    return found
