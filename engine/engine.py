@@ -71,7 +71,7 @@ class DecisionEngine:
         return dict(self._fingerprint)
 
     def reset_prefix_cache(self) -> None:
-        """Forget the keys and values of earlier prompts: the next read pays for its whole prompt."""
+        """Forget the keys and values of earlier prompts: the next one is computed whole."""
         self._thread.call(self._forget)
 
     def close(self) -> None:

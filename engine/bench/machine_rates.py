@@ -36,8 +36,7 @@ def _measure(threads: int, dtype: str, gigabytes: float) -> tuple[float, float]:
         vector = torch.ones((1, columns), dtype=kind)
         moved = rows * columns * kind.itemsize
         by_product = moved / _best(lambda: linear(vector, weights))
-        by_sum = moved / _best(lambda: weights.sum())
-        del weights
+        by_sum = moved / _best(weights.sum)
         size = 2048
         square = torch.ones((size, size), dtype=kind)
         flops = 2 * size**3 / _best(lambda: linear(square, square))

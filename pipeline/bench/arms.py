@@ -36,9 +36,7 @@ class Bench:
         path: what builds get as their model.
     """
 
-    def __init__(
-        self, model: str, dtype: DType, size: Size, *, threads: int | None = None
-    ) -> None:
+    def __init__(self, model: str, dtype: DType, size: Size, *, threads: int | None = None) -> None:
         self.model = model
         self.size: Size = size
         self.path = bench_model(model)

@@ -157,9 +157,7 @@ def _per_1000(dollars_per_hour: float, decisions_per_second: float) -> float:
     return dollars_per_hour / HOURS_TO_SECONDS / decisions_per_second * 1000
 
 
-def measured(
-    machines: Machines, throughput: BenchResult, machine: str
-) -> list[dict[str, Any]]:
+def measured(machines: Machines, throughput: BenchResult, machine: str) -> list[dict[str, Any]]:
     """Dollars per 1,000 decisions at each measured concurrency, at that replica's price.
 
     Raises KeyError for a replica that machines.yaml does not price.
@@ -168,7 +166,9 @@ def measured(
         price = machines.always_on.replicas[machine].dollars_per_month
     except KeyError:
         known = ", ".join(machines.always_on.replicas)
-        raise KeyError(f"replica {machine!r} has no price in machines.yaml; it has {known}") from None
+        raise KeyError(
+            f"replica {machine!r} has no price in machines.yaml; it has {known}"
+        ) from None
     hourly = price / machines.always_on.hours_per_month
     return [
         {

@@ -37,8 +37,7 @@ class Peak(BaseModel):
     def rates(self) -> tuple[Rates, Rates]:
         """Slowest and fastest."""
         low, high = (
-            Rates(gigabytes * 1e9, self.teraflops * 1e12)
-            for gigabytes in self.gigabytes_per_second
+            Rates(gigabytes * 1e9, self.teraflops * 1e12) for gigabytes in self.gigabytes_per_second
         )
         return low, high
 
@@ -115,8 +114,7 @@ def run(bench: Bench, prompt_lengths: Sequence[int], reads_per_length: int) -> B
                         "step_gigabytes": work.bytes / 1e9,
                         "step_gigaflops": work.flops / 1e9,
                         "bound_by": "memory"
-                        if work.bytes / rates.bytes_per_second
-                        > work.flops / rates.flops_per_second
+                        if work.bytes / rates.bytes_per_second > work.flops / rates.flops_per_second
                         else "arithmetic",
                         "floor_seconds": floor,
                     }
@@ -136,7 +134,9 @@ def run(bench: Bench, prompt_lengths: Sequence[int], reads_per_length: int) -> B
 
 def _split(loop: Loop, reads: int, floor: float) -> dict[str, Any]:
     """Seconds a read by part, and each part's share of what lies above the floor."""
-    forward, sampling, scheduler = (loop.parts[p] / reads for p in ("forward", "sample", "schedule"))
+    forward, sampling, scheduler = (
+        loop.parts[p] / reads for p in ("forward", "sample", "schedule")
+    )
     total = loop.seconds / reads
     above = {
         "forward above floor": forward - floor,

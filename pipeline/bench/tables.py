@@ -11,6 +11,8 @@ from pipeline.bench.results import BenchResult
 
 Rows = Iterable[Iterable[Any]]
 
+_PARTS = ("forward", "sampling", "scheduler", "python")
+
 
 def tables(result: BenchResult) -> list[Table]:
     """The result's summary; one table per question it answers."""
@@ -44,9 +46,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _interval(change: dict[str, Any]) -> str:
-    return (
-        f"{_percent(change['change'])} ({_percent(change['low'])} to {_percent(change['high'])})"
-    )
+    return f"{_percent(change['change'])} ({_percent(change['low'])} to {_percent(change['high'])})"
 
 
 def _agreement(summary: dict[str, Any], against: str) -> Table:
@@ -282,8 +282,7 @@ def _roofline(summary: dict[str, Any]) -> list[Table]:
     machine = summary["machine"]
     floors = _table(
         "A read against its floor, ms",
-        ("prompt", "in flight", "bound by", "floor", "measured", "over floor")
-        + ("forward", "sampling", "scheduler", "Python"),
+        ("prompt", "in flight", "bound by", "floor", "measured", "over floor", *_PARTS),
         (
             (
                 row["prompt"],
@@ -292,7 +291,7 @@ def _roofline(summary: dict[str, Any]) -> list[Table]:
                 _milliseconds(row["floor_seconds"]),
                 _milliseconds(row["seconds"]),
                 f"{row['over_floor']:.1f} x",
-                *(_milliseconds(row[p]) for p in ("forward", "sampling", "scheduler", "python")),
+                *(_milliseconds(row[p]) for p in _PARTS),
             )
             for row in summary["reads"]
         ),
@@ -325,7 +324,9 @@ def _roofline(summary: dict[str, Any]) -> list[Table]:
                 row["what"],
                 row["machine"],
                 _range(row["floor_seconds"], _milliseconds),
-                "" if row["measured_seconds"] is None else _range(row["measured_seconds"], _milliseconds),
+                ""
+                if row["measured_seconds"] is None
+                else _range(row["measured_seconds"], _milliseconds),
                 "" if row["over_floor"] is None else _range(row["over_floor"], "{:.1f} x".format),
             )
             for row in summary["predictions"]
@@ -334,6 +335,8 @@ def _roofline(summary: dict[str, Any]) -> list[Table]:
     return [floors, above, predictions]
 
 
-def _range(bounds: list[float], shown: Callable[[float], str]) -> str:
+def _range(bounds: list[float] | None, shown: Callable[[float], str]) -> str:
+    if bounds is None:
+        return ""
     low, high = (shown(value) for value in bounds)
     return low if low == high else f"{low} to {high}"

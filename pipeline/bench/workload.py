@@ -117,9 +117,7 @@ class RequestWriter:
                 for question_id in canvas.question_ids
                 if question_id in known
             }
-        return Request(
-            set_name, conversation.id, compiled.rubric.id, tuple(reads), decisions
-        )
+        return Request(set_name, conversation.id, compiled.rubric.id, tuple(reads), decisions)
 
     @staticmethod
     def _known_answers(conversation: Conversation, compiled: CompiledRubric) -> dict[str, int]:
@@ -157,9 +155,7 @@ def _conversations(records: Iterable[Any], source: str) -> Iterable[Conversation
         yield parsed
 
 
-def workload_requests(
-    checkpoint: Checkpoint, path: Path = WORKLOAD
-) -> dict[str, list[Request]]:
+def workload_requests(checkpoint: Checkpoint, path: Path = WORKLOAD) -> dict[str, list[Request]]:
     """Requests by format."""
     settings, conversations = load_workload(path)
     writer = RequestWriter(checkpoint, settings.seed)

@@ -52,7 +52,8 @@ LengthsOption = Annotated[
 def steps(
     model: ModelOption = "tiny",
     reads: Annotated[
-        list[str] | None, typer.Option(help="items, workload, jevbench-240; the first two if unset.")
+        list[str] | None,
+        typer.Option(help="items, workload, jevbench-240; the first two if unset."),
     ] = None,
     jevbench: Annotated[Path, typer.Option(help="Where JevBench-240's cases are.")] = Path(
         "../shared/data/jevbench-240"

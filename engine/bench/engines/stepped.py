@@ -1,4 +1,4 @@
-"""A build's vLLM engine, stepped by hand with a fixed number of reads in flight, its parts timed."""
+"""A build's vLLM engine, stepped by hand: so many reads in flight, the parts of a step timed."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import Any
 from engine.builds import Build
 from engine.checkpoints import resolve
 from engine.environment import own_cores, prepare, threads_of
-from engine.machine import read_machine
 from engine.facts import fingerprint
+from engine.machine import read_machine
 from engine.reads import EngineCounters, Read, ReadResult
 from engine.requests import label_logprobs, sampling_params
 from engine.vllm_engine import engine_args
