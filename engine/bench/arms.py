@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
@@ -89,7 +91,10 @@ class Loop:
 
 
 class Arm:
-    """A running arm. A context manager; leaving it ends the process."""
+    """A process with an engine, starting when made; a context manager that ends it.
+
+    Several may start at once; `facts` waits until this one is ready.
+    """
 
     def __init__(self, spec: ArmSpec, *, count_forwards: bool = False) -> None:
         self.spec = spec
@@ -101,7 +106,11 @@ class Arm:
         )
         self._process.start()
         theirs.close()
-        self.facts = Facts(*self._answer())
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What it said when it was ready; raises `ArmError` when it did not get there."""
+        return Facts(*self._answer())
 
     def read(self, reads: Sequence[Read]) -> Timed:
         """Answer reads handed over together."""
@@ -125,7 +134,8 @@ class Arm:
 
     def close(self) -> None:
         if self._process.is_alive():
-            self._connection.send(None)
+            with suppress(OSError):
+                self._connection.send(None)
             self._process.join(timeout=30)
             if self._process.is_alive():
                 self._process.kill()
@@ -139,6 +149,7 @@ class Arm:
         self.close()
 
     def _ask(self, operation: str, *arguments: object) -> Any:
+        _ = self.facts  # answers come in order: the first one says that it is ready
         self._connection.send((operation, arguments))
         return self._answer()
 

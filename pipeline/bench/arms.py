@@ -67,9 +67,16 @@ class Bench:
         }
 
 
-def start(stack: ExitStack, specs: list[ArmSpec], *, count_forwards: bool = False) -> list[Arm]:
-    """Running arms, closed with `stack`; one after another, so that none starts slowly."""
-    return [stack.enter_context(Arm(spec, count_forwards=count_forwards)) for spec in specs]
+def start(
+    stack: ExitStack, size: Size, specs: list[ArmSpec], *, count_forwards: bool = False
+) -> list[Arm]:
+    """Running arms, closed with `stack`; one after another, unless only a quick proof is wanted."""
+    arms = []
+    for spec in specs:
+        arms.append(stack.enter_context(Arm(spec, count_forwards=count_forwards)))
+        if size == "full":
+            _ = arms[-1].facts
+    return arms
 
 
 def configuration_of(arms: list[Arm]) -> dict[str, Any]:

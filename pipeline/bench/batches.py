@@ -52,7 +52,7 @@ def run(bench: Bench, repetitions: int, shared_reads: int) -> BenchResult:
     ]
     found: dict[tuple[str, str], Any] = {}
     with ExitStack() as stack:
-        arms = start(stack, specs)
+        arms = start(stack, bench.size, specs)
         for name, reads in batches.items():
             for number in range(repetitions):
                 for arm in arms if number % 2 == 0 else arms[::-1]:

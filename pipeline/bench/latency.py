@@ -43,7 +43,9 @@ def run(
     recorder = Recorder("latency", bench.size, configuration)
     requests = [request for found in sets.values() for request in found]
     with ExitStack() as stack:
-        arms = start(stack, [bench.spec(name, build) for name, build in LATENCY_ARMS.items()])
+        arms = start(
+            stack, bench.size, [bench.spec(name, build) for name, build in LATENCY_ARMS.items()]
+        )
         for arm in arms:
             _answer(arm, requests[0])  # what the first read of an engine costs is not its latency
         for number in range(passes):

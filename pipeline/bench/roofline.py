@@ -87,7 +87,7 @@ def run(bench: Bench, prompt_lengths: Sequence[int], reads_per_length: int) -> B
     shape = Shape.of_config(bench.checkpoint.config)
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        (arm,) = start(stack, [bench.spec("flag on", "single_pass", "stepped")])
+        (arm,) = start(stack, bench.size, [bench.spec("flag on", "single_pass", "stepped")])
         for tokens in prompt_lengths:
             reads = fixed_length_reads(
                 max(reads_per_length, FULL_BATCH),

@@ -37,7 +37,7 @@ def run(bench: Bench, sets: Mapping[str, list[Request]]) -> BenchResult:
     results: dict[str, dict[str, list[ReadResult]]] = {}
     with ExitStack() as stack:
         specs = [bench.spec(name, shipped, "stepped") for name, shipped in ARMS.items()]
-        arms = start(stack, specs, count_forwards=True)
+        arms = start(stack, bench.size, specs, count_forwards=True)
         for name, requests in sets.items():
             reads = all_reads(requests)
             for arm in arms:

@@ -42,7 +42,9 @@ def run(
         for level in concurrencies
     ]
     with ExitStack() as stack:
-        arms = start(stack, [bench.spec(n, build, "stepped") for n, build in ARMS.items()])
+        arms = start(
+            stack, bench.size, [bench.spec(n, build, "stepped") for n, build in ARMS.items()]
+        )
         for arm in arms:
             arm.read(all_reads(next(iter(sets.values()))[:1]))
         for place, (number, name, level) in enumerate(rounds):

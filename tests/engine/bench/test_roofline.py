@@ -33,9 +33,7 @@ def test_parameters_of_the_released_model() -> None:
     assert RELEASED.active_weights / 1e9 == pytest.approx(3.08, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "share"), [(16, 0.64), (32, 0.87), (64, 0.98), (256, 1.0)]
-)
+@pytest.mark.parametrize(("tokens", "share"), [(16, 0.64), (32, 0.87), (64, 0.98), (256, 1.0)])
 def test_expected_share_of_experts(tokens: int, share: float) -> None:
     assert RELEASED.experts_touched(tokens) / 128 == pytest.approx(share, abs=0.005)
 
