@@ -135,7 +135,9 @@ def test_an_arm_says_what_it_runs(arms: dict[str, Arm]) -> None:
 
 def test_an_arm_that_cannot_start_says_why(tmp_path: Path) -> None:
     with arm(tmp_path, "reference", single_pass=False) as broken:  # noqa: SIM117
-        with pytest.raises(ArmError, match="arm reference: CheckpointError: .* lacks config.json"):
+        with pytest.raises(
+            ArmError, match=r"arm reference: CheckpointError: .* lacks config\.json"
+        ):
             _ = broken.facts
 
 
