@@ -6,44 +6,48 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from pipeline.bench.results import read_result
-from pipeline.cli import app
+from tests.pipeline.command_line import onepass
 
 
-def bench(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["bench", *arguments])
-    assert result.exit_code == code, result.output
-    return result.output
-
-
-def test_cost_needs_no_engine(tmp_path: Path) -> None:
+def test_cost_needs_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "cost.json"
-    printed = bench("cost", "--json", "--output", str(output))
-    assert json.loads(printed)["bench"] == "cost"
+    assert onepass("bench", "cost", "--json", "--output", str(output)) == 0
+    assert json.loads(capsys.readouterr().out)["bench"] == "cost"
     assert read_result(output).summary["always_on"]
 
 
-def test_cost_prices_throughput_results_only(tmp_path: Path) -> None:
-    output = tmp_path / "cost.json"
-    bench("cost", "--output", str(output))
-    assert "not a throughput one" in bench(
-        "cost", "--result", str(output), "--output", str(tmp_path / "again.json"), code=2
-    )
+def test_cost_prices_throughput_results_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, again = tmp_path / "cost.json", tmp_path / "again.json"
+    onepass("bench", "cost", "--output", str(output))
+    assert onepass("bench", "cost", "--result", str(output), "--output", str(again)) == 2
+    assert "not a throughput" in capsys.readouterr().err
+    assert not again.exists()
 
 
-def test_unknown_names_are_refused_before_anything_starts() -> None:
-    assert "formats are original" in bench("latency", "--format", "jev", code=2)
-    assert "use onepass, stock" in bench("peers", "--peer", "ray", code=2)
-    assert "use items, workload" in bench("steps", "--reads", "jevbench", code=2)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("latency", "--format", "jev"), "formats are original"),
+        (("peers", "--peer", "ray"), "use onepass, stock"),
+        (("steps", "--reads", "jevbench"), "use items, workload"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_starts(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert onepass("bench", *arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize("command", ["steps", "latency", "throughput", "batches", "roofline"])
 def test_quick_runs_of_engines(command: str, tmp_path: Path) -> None:
     output = tmp_path / f"{command}.json"
-    bench(command, "--quick", "--output", str(output))
+    assert onepass("bench", command, "--quick", "--output", str(output)) == 0
     result = read_result(output)
     assert (result.bench, result.size) == (command, "quick")
     assert result.samples
@@ -61,7 +65,7 @@ def test_quick_runs_of_engines(command: str, tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_quick_run_of_peers(tmp_path: Path) -> None:
     output = tmp_path / "peers.json"
-    bench("peers", "--quick", "--output", str(output))
+    assert onepass("bench", "peers", "--quick", "--output", str(output)) == 0
     summary = read_result(output).summary
     rows = {row["peer"]: row for row in summary["peers"]}
     assert set(rows) == {"onepass", "stock", "reference", "beam", "systemone"}
