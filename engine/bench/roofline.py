@@ -162,12 +162,11 @@ class ReadShape:
 
 
 def _full_attention(text: dict[str, Any]) -> dict[str, int]:
-    """Key heads and head size of full layers: stated once, or layer by layer."""
+    """Key heads and head size of full layers: stated once, or by layer where they differ."""
     if "global_head_dim" in text:
         return {
             "num_key_value_heads": text["num_global_key_value_heads"],
             "head_dim": text["global_head_dim"],
         }
-    layer = text["layer_types"].index("full_attention")
-    found: dict[str, int] = text["per_layer_config"][str(layer)]
-    return found
+    layer = str(text["layer_types"].index("full_attention"))
+    return text | text.get("per_layer_config", {}).get(layer, {})
