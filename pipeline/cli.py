@@ -11,7 +11,20 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
-from pipeline.commands import ask, bench, demo, doctor, import_, query, report, rubric, run
+from pipeline.commands import (
+    ask,
+    bench,
+    demo,
+    diff,
+    doctor,
+    import_,
+    launch,
+    plan,
+    query,
+    report,
+    rubric,
+    run,
+)
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
@@ -28,6 +41,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
+app.command("diff", context_settings=run.BEAM_FLAGS_PASS)(diff.diff)
+app.command("plan")(plan.plan)
+app.command("launch")(launch.launch)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
