@@ -169,4 +169,5 @@ def _full_attention(text: dict[str, Any]) -> dict[str, int]:
             "head_dim": text["global_head_dim"],
         }
     layer = str(text["layer_types"].index("full_attention"))
-    return text | text.get("per_layer_config", {}).get(layer, {})
+    found: dict[str, int] = text | text.get("per_layer_config", {}).get(layer, {})
+    return found
