@@ -11,6 +11,7 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
+from engine.environment import yield_waiting_threads
 from pipeline.commands import (
     ask,
     bench,
@@ -54,6 +55,7 @@ app.add_typer(import_.app, name="import")
 
 def main() -> None:
     """Entry point of the installed command."""
+    yield_waiting_threads()  # before a command loads Beam, and with it torch
     try:
         app()
     except (ConfigError, RubricError, CheckpointError, RunNotFoundError) as error:
