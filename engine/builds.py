@@ -35,6 +35,7 @@ class Build(BaseModel):
     in_process: bool = True
     share_model_across_processes: bool = False
     joined_label_sets: bool = True
+    canvas_only_last_layer: bool = True
     require_amx: bool = False
 
     @model_validator(mode="after")
