@@ -14,6 +14,7 @@ from engine.checkpoints import CheckpointError
 from engine.environment import yield_waiting_threads
 from pipeline.commands import (
     ask,
+    bench,
     demo,
     diff,
     doctor,
@@ -42,11 +43,12 @@ app.command("demo")(demo.demo)
 app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
 app.command("diff", context_settings=run.BEAM_FLAGS_PASS)(diff.diff)
-app.command("report")(report.report)
 app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
+app.command("report")(report.report)
+app.add_typer(bench.app, name="bench")
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,7 +229,7 @@ def _ratio(side: Side, over: str, under: str, style: str) -> str:
     return format(_value(side, over) / divisor, style) if divisor else "unknown"
 
 
-_SPEED = {
+_SPEED: dict[str, Callable[[Side], str]] = {
     "Decisions": lambda s: f"{_value(s, 'decisions'):,.0f}",
     "Reads": lambda s: f"{_value(s, 'reads'):,.0f}",
     "Engine steps": lambda s: f"{_value(s, 'steps'):,.0f}",

@@ -148,7 +148,7 @@ def test_the_command_writes_the_latest_comparison(tmp_path: Path) -> None:
     found = run.invoke(app, ["report", "--output", out, "--gate", "release"])
     assert found.exit_code == 0
     (file,) = (tmp_path / "out" / "reports").iterdir()
-    assert found.stdout.strip() == str(file)
+    assert found.stdout.strip() == f"Wrote {file}"
     assert file.name == f"{result.id}.html"
     assert "Gate not met" in file.read_text(encoding="utf-8")
     elsewhere = tmp_path / "here.html"
