@@ -45,7 +45,7 @@ def train_tiny(
     rubric = load_rubric("triage")
     tokenizer = train_tokenizer(tokenizer_texts(rubric))
     evidence = word_evidence(
-        (Corpus("train").conversation(i) for i in range(EVIDENCE_CONVERSATIONS)),
+        map(Corpus("train").conversation, range(EVIDENCE_CONVERSATIONS)),
         lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
         VOCAB_SIZE,
     )
