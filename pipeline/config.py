@@ -18,7 +18,7 @@ from datetime import date
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -27,9 +27,6 @@ from pipeline import storage
 from pipeline.yaml_files import ConfigError, load_mapping, validated
 from rubrics.errors import RubricError
 from rubrics.model import Rubric, load_rubric
-
-if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
 
 T = TypeVar("T")
 
@@ -97,12 +94,6 @@ class LoadedJob:
     build: Build
     rubrics: tuple[Rubric, ...]
     notes: tuple[str, ...] = ()
-
-    def pipeline_options(self) -> PipelineOptions:
-        """The job's runner and options as Beam takes them."""
-        from apache_beam.options.pipeline_options import PipelineOptions
-
-        return PipelineOptions.from_dictionary({"runner": self.job.runner, **self.job.options})
 
 
 def load_job(source: str | Path, overrides: Mapping[str, Any] | None = None) -> LoadedJob:

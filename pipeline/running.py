@@ -54,7 +54,6 @@ def prepare(
         resume: take over parts that earlier runs of the same job finished.
         source: where workers get their engine; the real one unless given.
     """
-    from pipeline.shards import InputError
 
     job, build = loaded.job, loaded.build
     settings = PlanSettings(job.samples, job.seed, job.on_too_long, build.max_model_len)
@@ -94,10 +93,7 @@ def prepare(
         source=source or EngineSource(),
         raise_when_failed=job.runner != LOCAL_RUNNER,
     )
-    try:
-        transform.find_parts()
-    except InputError as error:
-        raise ConfigError(str(error).splitlines()) from None
+    transform.find_parts()  # raises when there is no input
     return PreparedRun(loaded, start, transform)
 
 

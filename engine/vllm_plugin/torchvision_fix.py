@@ -124,8 +124,3 @@ class _TorchvisionFinder(importlib.abc.MetaPathFinder):
         if fullname == "torchvision":
             sys.meta_path.remove(self)
             define_missing_operators()
-
-
-if __name__ == "__main__":
-    # `PYTHONPATH=$(python -m engine.vllm_plugin.torchvision_fix) vllm serve ...`
-    print(SITE_HOOK)

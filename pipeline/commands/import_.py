@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +15,7 @@ from pipeline.importers.folder import Imported, write_folder
 from pipeline.importers.jevbench import import_items
 from pipeline.importers.jevbench_240 import DEFAULT_PATH, import_cases
 from pipeline.importers.jevbench_metrics import Metrics, load_items, measure
-from pipeline.runs import RunNotFoundError, find_run
-from pipeline.yaml_files import ConfigError
+from pipeline.runs import find_run
 
 app = typer.Typer(
     help="Turn a data set into conversation shards, rubrics and a job.", no_args_is_help=True
@@ -33,7 +31,7 @@ def jevbench_240(
     build: BuildOption = "single_pass",
 ) -> None:
     """Synthetic cases of eight domains, 8 to 12 questions each, without gold labels."""
-    _import(lambda: import_cases(path), output, build)
+    _write(import_cases(path), output, build)
 
 
 @app.command("jevbench")
@@ -43,7 +41,7 @@ def jevbench(
     build: BuildOption = "single_pass",
 ) -> None:
     """JevBench's public items: one question each, with the expected answer."""
-    _import(lambda: import_items(paths), output, build)
+    _write(import_items(paths), output, build)
 
 
 @app.command("jevbench-metrics")
@@ -54,11 +52,7 @@ def jevbench_metrics(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The benchmark's metrics of a run, per family."""
-    try:
-        found = measure(load_items(folder, find_run(output, run)))
-    except (ConfigError, RunNotFoundError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+    found = measure(load_items(folder, find_run(output, run)))
     if as_json:
         typer.echo(json.dumps([asdict(metrics) for metrics in found], indent=1))
         return
@@ -74,14 +68,8 @@ def _shown(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def _import(load: Callable[[], Imported], output: Path, build: str) -> None:
-    try:
-        imported = load()
-        job = write_folder(imported, output, build)
-    except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(problem, err=True)
-        raise typer.Exit(2) from None
+def _write(imported: Imported, output: Path, build: str) -> None:
+    job = write_folder(imported, output, build)
     for note in imported.notes:
         typer.echo(f"Note: {note}", err=True)
     typer.echo(

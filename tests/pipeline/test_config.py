@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+import configs
 from pipeline.config import load_build, load_job, load_rubrics
+from pipeline.running import pipeline_options
 from pipeline.shards import match_shards
 from pipeline.yaml_files import ConfigError
 
@@ -90,7 +92,7 @@ class TestLoadJob:
 
     def test_options_reach_beam(self) -> None:
         options = {"direct_running_mode": "multi_processing", "direct_num_workers": 2}
-        found = load_job(job_file(options=options)).pipeline_options().get_all_options()
+        found = pipeline_options(load_job(job_file(options=options))).get_all_options()
         assert found["runner"] == "FnApiRunner"
         assert found["direct_running_mode"] == "multi_processing"
         assert found["direct_num_workers"] == 2
@@ -202,7 +204,13 @@ class TestReferences:
         assert load_build("configs/builds/mine.yaml").name == "mine"
 
     def test_what_ships_is_found_from_anywhere(self) -> None:
-        write("configs/builds/single_pass.yaml", {"single_pass_reads": True})
-        loaded = load_job("demo", {"input": "in/a.jsonl"})
-        assert loaded.job.name == "demo"
+        loaded = load_job("demo")
+        assert (loaded.job.name, loaded.build.name) == ("demo", "single_pass")
         assert [rubric.id for rubric in loaded.rubrics] == ["triage"]
+        assert match_shards(loaded.job.input)
+
+    def test_every_build_that_ships_loads(self) -> None:
+        folder = Path(configs.__file__).parent / "builds"
+        names = [path.stem for path in folder.glob("*.yaml")]
+        assert {"baseline", "single_pass"} <= set(names)
+        assert [load_build(name).name for name in names] == names

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.conversations import Conversation, Message, Rejected
@@ -227,6 +227,7 @@ class TestProperties:
             found = parse_record(line, "a.jsonl", 0)
             assert isinstance(found, Conversation | Rejected)
 
+    @settings(deadline=None)
     @given(JSON | RECORD)
     def test_any_json_comes_out_once(self, value: Any) -> None:
         found = parse_record(json.dumps(value).encode(), "a.jsonl", 0)
@@ -236,10 +237,12 @@ class TestProperties:
                 message.content.encode("utf-8")
                 assert "\0" not in message.content
 
+    @settings(deadline=None)
     @given(st.binary(max_size=60))
     def test_any_bytes_come_out_once(self, line: bytes) -> None:
         assert isinstance(parse_record(line, "a.jsonl", 0), Conversation | Rejected)
 
+    @settings(deadline=None)
     @given(RECORD.filter(lambda record: record))
     def test_a_row_says_what_the_line_says(self, record: dict[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import shards
@@ -178,6 +178,7 @@ class TestJsonl:
         assert broken(Shard("folder", str(folder)))[1].code == "unreadable_shard"
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"")), max_size=6), st.data())
 def test_splitting_is_the_same_however_the_bytes_arrive(
     found: Sequence[bytes], data: st.DataObject

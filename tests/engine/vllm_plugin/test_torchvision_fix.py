@@ -92,7 +92,5 @@ def test_install_is_reentrant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_module_prints_the_folder_for_pythonpath() -> None:
-    out = python(
-        "import runpy; runpy.run_module('engine.vllm_plugin.torchvision_fix', run_name='__main__')"
-    )
+    out = python("import runpy; runpy.run_module('engine.vllm_plugin', run_name='__main__')")
     assert out == f"{SITE_HOOK}\n"

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from pipeline.cli import app
 from pipeline.conversations import Conversation
 from pipeline.importers import jevbench
 from pipeline.importers.folder import write_folder
@@ -19,7 +17,10 @@ from pipeline.importers.jevbench_metrics import Item, load_items, measure
 from pipeline.records import parse_record
 from pipeline.runs import find_run
 from pipeline.yaml_files import ConfigError
+from tests.pipeline.command_line import onepass
 from tests.pipeline.synthetic import decision, write_run
+
+Capture = pytest.CaptureFixture[str]
 
 INTENT = {
     "type": "choice",
@@ -268,12 +269,10 @@ class TestFromARun:
         assert found["o2"].levels == ("0", "1", "2")
         assert found["p1"].gold_probabilities == {"refund": 0.25, "repair": 0.75}
 
-    def test_the_command_shows_every_family(self, folder: Path) -> None:
-        result = CliRunner().invoke(
-            app, ["import", "jevbench-metrics", "set", "--output", "out", "--json"]
-        )
-        assert result.exit_code == 0, result.output
-        found = {metrics["family"]: metrics for metrics in json.loads(result.output)}
+    def test_the_command_shows_every_family(self, folder: Path, capsys: Capture) -> None:
+        assert onepass("import", "jevbench-metrics", "set", "--json") == 0
+        said = json.loads(capsys.readouterr().out)
+        found = {metrics["family"]: metrics for metrics in said}
         assert list(found) == ["*", "fact", "intent", "ordinal", "probability"]
         assert (found["*"]["items"], found["*"]["undecided"]) == (6, 1)
         assert found["intent"]["accuracy"] == 0.5
@@ -282,10 +281,9 @@ class TestFromARun:
         assert found["ordinal"]["ordinal_error"] == 1.0
         assert found["probability"]["total_variation"] == pytest.approx(0.25)
         assert found["probability"]["accuracy"] == 0.0  # a tie, and refund comes before repair
-        table = CliRunner().invoke(app, ["import", "jevbench-metrics", "set", "--output", "out"])
-        assert "paraphrase_consistency" in table.output
+        assert onepass("import", "jevbench-metrics", "set") == 0
+        assert "paraphrase_consistency" in capsys.readouterr().out
 
-    def test_a_run_that_is_not_there(self, folder: Path) -> None:
-        result = CliRunner().invoke(app, ["import", "jevbench-metrics", "set", "r9"])
-        assert result.exit_code == 2
-        assert "no complete run called 'r9'; complete runs: r1" in result.output
+    def test_a_run_that_is_not_there(self, folder: Path, capsys: Capture) -> None:
+        assert onepass("import", "jevbench-metrics", "set", "r9") == 2
+        assert "no complete run called 'r9'; complete runs: r1" in capsys.readouterr().err

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from engine.builds import Build
-from pipeline.cli import app
 from pipeline.config import load_job, load_rubrics
 from pipeline.conversations import Conversation
 from pipeline.importers.jevbench_240 import import_cases
 from pipeline.records import parse_record
 from pipeline.shards import RawRecord, match_shards, read_records
 from pipeline.yaml_files import ConfigError
+from tests.pipeline.command_line import onepass
+from tests.pipeline.jobs import decide, rows
+
+Capture = pytest.CaptureFixture[str]
 
 REPOSITORY = Path(__file__).parents[3]
 CASES = REPOSITORY.parent / "shared/data/jevbench-240"
@@ -124,12 +126,11 @@ class TestHandWritten:
             f"cases.jsonl:{line}: is no JSON object" for line in (1, 2, 3)
         ]
 
-    def test_what_is_written_is_what_a_job_reads(self) -> None:
+    def test_what_is_written_is_what_a_job_reads(self, capsys: Capture) -> None:
         Path("b.yaml").write_text("threads: 1\n", encoding="utf-8")
         arguments = ["--output", "set", "--build", "b.yaml"]
-        result = CliRunner().invoke(app, ["import", "jevbench-240", str(write(case())), *arguments])
-        assert result.exit_code == 0, result.output
-        assert result.output == (
+        assert onepass("import", "jevbench-240", str(write(case())), *arguments) == 0
+        assert capsys.readouterr().out == (
             "1 conversations in 1 shards, 1 rubrics, 3 questions to decide.\n"
             "Next: onepass run set/job.yaml\n"
         )
@@ -144,28 +145,27 @@ class TestHandWritten:
         assert (found.id, found.rubrics) == ("shop-1", ("shop-01",))
         assert found.messages[0].content == "The parcel never came."
 
-    def test_importing_again_is_fine_and_over_something_else_is_not(self) -> None:
+    def test_importing_again_is_fine_and_over_something_else_is_not(self, capsys: Capture) -> None:
         arguments = ["import", "jevbench-240", "cases.jsonl", "--output", "set"]
         write(case())
-        assert CliRunner().invoke(app, arguments).exit_code == 0
-        assert CliRunner().invoke(app, arguments).exit_code == 0
+        assert onepass(*arguments) == 0
+        assert onepass(*arguments) == 0
         write(case(domain="bank"))
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 2
-        assert "set: holds conversations/shop.jsonl; name an empty folder" in result.output
+        assert onepass(*arguments) == 2
+        complaint = capsys.readouterr().err
+        assert "set: holds conversations/shop.jsonl; name an empty folder" in complaint
 
-    def test_no_data_set(self) -> None:
-        result = CliRunner().invoke(app, ["import", "jevbench-240", "nowhere"])
-        assert result.exit_code == 2
-        assert "nowhere: holds no .jsonl file; name the folder or file" in result.output
+    def test_no_data_set(self, capsys: Capture) -> None:
+        assert onepass("import", "jevbench-240", "nowhere") == 2
+        assert "nowhere: holds no .jsonl file; name the folder or file" in capsys.readouterr().err
 
 
 @needs_cases
 class TestRealCases:
-    def test_every_case_and_question_is_there(self, workplace: Path) -> None:
-        result = CliRunner().invoke(app, ["import", "jevbench-240", str(CASES)])
-        assert result.exit_code == 0, result.output
-        assert "160 conversations in 8 shards, 43 rubrics, 1,561 questions" in result.output
+    def test_every_case_and_question_is_there(self, workplace: Path, capsys: Capture) -> None:
+        assert onepass("import", "jevbench-240", str(CASES)) == 0
+        said = capsys.readouterr().out
+        assert "160 conversations in 8 shards, 43 rubrics, 1,561 questions" in said
         rubrics = load_rubrics(["out/jevbench-240/rubrics/*.yaml"])
         types = {rubric.id: Counter(q.type for q in rubric.questions) for rubric in rubrics}
         asked: Counter[str] = Counter()
@@ -179,6 +179,19 @@ class TestRealCases:
                 assert 8 <= types[rubric].total() <= 12
                 asked += types[rubric]
         assert asked == {"noul": 932, "choice": 425, "score": 204}
+
+    def test_the_job_decides_every_question(self, workplace: Path) -> None:
+        assert onepass("import", "jevbench-240", str(CASES)) == 0
+        run = decide(load_job("jevbench-240"))
+        assert run.status == "complete"
+        counts = run.manifest["counts"]
+        assert counts["cases"] == counts["decided_cases"] == 160
+        assert (counts["decisions"], counts["errors"]) == (1561, 0)
+        sums: dict[tuple[str, str], float] = defaultdict(float)
+        for row in rows(run, "option_probabilities"):
+            sums[row["conversation_id"], row["question_id"]] += row["probability"]
+        assert len(sums) == 1561
+        assert all(abs(total - 1) < 1e-9 for total in sums.values())
 
     def test_options_are_in_a_sensible_order(self) -> None:
         rubric = import_cases(CASES).rubrics[0]
