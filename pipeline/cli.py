@@ -11,7 +11,7 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
-from pipeline.commands import ask, demo, doctor, import_, query, rubric, run
+from pipeline.commands import ask, demo, doctor, import_, query, rubric, run, train_tiny
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
@@ -30,6 +30,8 @@ app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
+app.command("train-tiny", hidden=True)(train_tiny.train_tiny)
+app.command("measure-tiny", hidden=True)(train_tiny.measure_tiny)
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
 

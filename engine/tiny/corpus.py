@@ -27,7 +27,7 @@ TOPICS = ("billing", "symptoms", "scheduling")
 URGENCIES = ("routine", "soon", "urgent")
 HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
-LONG_SHARE = 0.04  # conversations that run to several hundred tokens
+LONG_SHARE = 0.03  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 
