@@ -60,29 +60,32 @@ class Checkpoint:
         return file_sha256(self.path / "tokenizer.json")
 
 
-def resolve(model: str) -> Checkpoint:
+def resolve(model: str, *, weights: bool = True) -> Checkpoint:
     """The checkpoint a build names: `tiny`, a local folder, or a `gs://` folder (staged first).
+
+    With `weights=False` weights may be missing, and are not fetched: tokenizer and configuration
+    are enough to plan.
 
     Raises `CheckpointError` when the folder lacks something the engine needs, and
     `engine.staging.StagingError` when it cannot be staged.
     """
     if model == "tiny":
-        return _checked(model, Path(engine.tiny.__file__).parent)
+        return _checked(model, Path(engine.tiny.__file__).parent, weights)
     if model.startswith("gs://"):
         from engine.staging import stage
 
-        return _checked(model, stage(model))
+        return _checked(model, stage(model, weights=weights), weights)
     if "://" in model:
         raise CheckpointError(f"model {model!r}: use tiny, a local folder or a gs:// folder")
-    return _checked(model, Path(model).expanduser().resolve())
+    return _checked(model, Path(model).expanduser().resolve(), weights)
 
 
-def _checked(source: str, path: Path) -> Checkpoint:
+def _checked(source: str, path: Path, weights: bool) -> Checkpoint:
     if not path.is_dir():
         raise CheckpointError(f"model {source!r}: folder {path} does not exist")
     needed = ("config.json", "generation_config.json", "tokenizer.json")
     missing = [name for name in needed if not (path / name).is_file()]
-    if not any(path.glob("*.safetensors")):
+    if weights and not any(path.glob("*.safetensors")):
         missing.append("*.safetensors")
     if missing:
         raise CheckpointError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import Checkpoint
+from engine.cloud import machine_type
 from engine.machine import Machine
 
 
@@ -26,6 +27,7 @@ def fingerprint(
         "model": checkpoint.source,
         "model_sha256": checkpoint.model_sha256(),
         "tokenizer_sha256": checkpoint.tokenizer_sha256(),
+        "machine_type": machine_type(),
         "cpu_model": machine.cpu_model,
         "cpu_features": list(machine.cpu_features),
         "cpus": machine.cpus,

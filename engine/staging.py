@@ -30,7 +30,7 @@ _CHUNK_BYTES = 32 * 2**20
 _CONNECTIONS = 16
 _SPARE_BYTES = 2**30  # left free on the disk, for logs and shuffle files
 _ATTEMPTS = 3  # per file, each with the client's own retries inside
-_MARKER = ".staged.json"
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".ckpt")
 
 
 class StagingError(RuntimeError):
@@ -54,11 +54,12 @@ def default_cache() -> Path:
     )
 
 
-def stage(uri: str, cache: Path | None = None, client: Any = None) -> Path:
-    """The local copy of the `gs://` folder `uri`, downloaded if this machine lacks it.
+def stage(uri: str, cache: Path | None = None, client: Any = None, *, weights: bool = True) -> Path:
+    """The local copy of the `gs://` folder `uri`, downloaded as far as this machine lacks it.
 
-    Safe to call from any number of processes at once. Raises `StagingError` for a folder that is
-    empty or unreadable, for a disk that is too small, and for files that stay corrupt.
+    `weights=False` leaves the weights out: tokenizer and configuration are enough to plan and to
+    launch. Safe to call from any number of processes at once. Raises `StagingError` for a folder
+    that is empty or unreadable, for a disk that is too small, and for files that stay corrupt.
     """
     bucket, prefix = _split(uri)
     if client is None:
@@ -66,15 +67,15 @@ def stage(uri: str, cache: Path | None = None, client: Any = None) -> Path:
 
         client = storage.Client()
     files = _list(client, uri, bucket, prefix)
-    cache = cache or default_cache()
-    target = cache / _folder_name(uri, files)
-    if _is_complete(target, files):
+    wanted = [file for file in files if weights or not file.path.endswith(_WEIGHTS)]
+    target = (cache or default_cache()) / _folder_name(uri, files)
+    if not _missing(target, wanted):
         logger.info("weights %s: found in %s", uri, target)
         return target
     target.mkdir(parents=True, exist_ok=True)
     with _locked(target.with_suffix(".lock"), uri):
-        if not _is_complete(target, files):
-            _download(uri, files, target)
+        if _missing(target, wanted):
+            _download(uri, wanted, target)
     return target
 
 
@@ -113,10 +114,6 @@ def _folder_name(uri: str, files: Sequence[SourceFile]) -> str:
     facts = [[uri.rstrip("/")], *([file.path, file.size, file.crc32c] for file in files)]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
     return f"{PurePosixPath(uri).name}-{digest}"
-
-
-def _is_complete(target: Path, files: Sequence[SourceFile]) -> bool:
-    return (target / _MARKER).exists() and not _missing(target, files)
 
 
 def _missing(target: Path, files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -158,9 +155,6 @@ def _download(uri: str, files: Sequence[SourceFile], target: Path) -> None:
             "weights %s: %s whole, %.2f of %.2f GB here, %.0f MB/s",
             uri, file.path, (here + fetched) / 1e9, total / 1e9, fetched / 1e6 / seconds,
         )  # fmt: skip
-    (target / _MARKER).write_text(
-        json.dumps({"source": uri, "files": {file.path: file.crc32c for file in files}}, indent=1)
-    )
 
 
 def _check_space(uri: str, missing: Sequence[SourceFile], target: Path) -> None:

@@ -11,7 +11,18 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
-from pipeline.commands import ask, demo, doctor, import_, query, rubric, run, train_tiny
+from pipeline.commands import (
+    ask,
+    demo,
+    doctor,
+    import_,
+    launch,
+    plan,
+    query,
+    rubric,
+    run,
+    train_tiny,
+)
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
@@ -28,6 +39,8 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
+app.command("plan")(plan.plan)
+app.command("launch")(launch.launch)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("train-tiny", hidden=True)(train_tiny.train_tiny)

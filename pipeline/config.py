@@ -165,9 +165,11 @@ def _load_rubric(path: str) -> Rubric:
         return load_rubric(path)
     with TemporaryDirectory() as folder:
         copy = Path(folder) / PurePosixPath(path).name
-        copy.write_bytes(storage.read_bytes(path))
         try:
+            copy.write_bytes(storage.read_bytes(path))
             return load_rubric(copy)
+        except FileNotFoundError:
+            raise RubricError([f"{path}: cannot be read: no such file"]) from None
         except RubricError as error:
             raise RubricError(p.replace(str(copy), path) for p in error.problems) from None
 

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from pipeline import storage
-from pipeline.config import LoadedJob
+from pipeline.config import Job, LoadedJob
 
 _SERVICE = "https://dataflow.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -55,6 +55,14 @@ _ENUMS = {
 }  # fmt: skip
 
 
+PARAMETERS = (
+    *(name for name in Job.model_fields if name not in ("name", "runner", "options")),
+    "time_zone",
+    "resume",
+)
+"""What a launch may say besides its job: keys of a job, where it is today, whether to resume."""
+
+
 class LaunchError(RuntimeError):
     """Dataflow did not take the job; the message says why, and what to do."""
 
@@ -75,11 +83,15 @@ class LaunchRequest:
 
 
 def launch_request(
-    loaded: LoadedJob, options: Mapping[str, Any], template: str, *, validate_only: bool = False
+    loaded: LoadedJob,
+    options: Mapping[str, Any],
+    template: str,
+    parameters: Mapping[str, str] | None = None,
 ) -> LaunchRequest:
     """The request that launches `loaded` through the Flex Template at `template` (`gs://`).
 
-    `options` are the job's, completed by `pipeline.workers.worker_options`.
+    `options` are the job's, completed by `pipeline.workers.worker_options`; `parameters` are
+    further ones of the template, out of `PARAMETERS`.
     """
     folder = str(options.get("staging_location") or options["temp_location"]).rstrip("/")
     job_path, uploads = _bundle(loaded, f"{folder}/jobs")
@@ -89,10 +101,10 @@ def launch_request(
         "launchParameter": {
             "jobName": job_name(loaded.job.name),
             "containerSpecGcsPath": template,
-            "parameters": {"job": job_path},
+            "parameters": {**(parameters or {}), "job": job_path},
             "environment": _environment(options),
         },
-        "validateOnly": validate_only,
+        "validateOnly": False,
     }
     return LaunchRequest(f"{service}/v1b3/{place}/flexTemplates:launch", body, uploads)
 
@@ -107,14 +119,19 @@ def job_name(name: str) -> str:
     return "onepass-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:30].rstrip("-")
 
 
+def upload(request: LaunchRequest) -> None:
+    """Put the job's files where the request says they are."""
+    for path, content in request.uploads.items():
+        storage.write_atomic(path, content)
+
+
 def submit(request: LaunchRequest, *, no_auth: bool = False) -> dict[str, Any]:
     """Upload, launch, and return the job as Dataflow describes it; raises `LaunchError`.
 
     Tried again while the service is briefly unavailable; the job's name keeps a request that was
     taken without an answer from running twice.
     """
-    for path, content in request.uploads.items():
-        storage.write_atomic(path, content)
+    upload(request)
     session = _session(no_auth)
     for attempt in range(1, _ATTEMPTS + 1):
         response = session.post(request.url, json=dict(request.body), timeout=60)

@@ -69,7 +69,7 @@ class DiskPrices(_Strict):
 
 
 class DataflowPrices(_Strict):
-    """What Dataflow bills for a batch worker."""
+    """What Dataflow bills for a batch worker, and how long one takes before its first read."""
 
     source: str
     region: str
@@ -78,6 +78,7 @@ class DataflowPrices(_Strict):
     dollars_per_disk_gb_hour: DiskPrices
     dollars_per_shuffle_gb: float
     flexrs_discount: float = Field(ge=0, lt=1)
+    startup_minutes: float = Field(ge=0)
 
 
 class Family(_Strict):

@@ -58,7 +58,7 @@ def prepare(
     job, build = loaded.job, loaded.build
     settings = PlanSettings(job.samples, job.seed, job.on_too_long, build.max_model_len)
     try:
-        checkpoint = resolve(build.model)
+        checkpoint = resolve(build.model, weights=False)
         compiled = compile_rubrics(loaded.rubrics, checkpoint, build, job.dialect)
     except CheckpointError as error:
         raise ConfigError([f"build {build.name}: {error}"]) from error

@@ -47,7 +47,7 @@ def compiled_rubrics(spec: DecideSpec) -> Mapping[str, CompiledRubric]:
     """The run's compiled rubrics by id; compiled once per process."""
     with _compiling:
         if spec.job_sha256 not in _compiled:
-            checkpoint = resolve(spec.build.model)
+            checkpoint = resolve(spec.build.model, weights=False)
             _compiled.clear()  # a process serves one run at a time
             _compiled[spec.job_sha256] = compile_rubrics(
                 spec.rubrics, checkpoint, spec.build, spec.dialect

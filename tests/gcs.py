@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -141,9 +143,12 @@ def bucket(gcs_url: str, request: pytest.FixtureRequest) -> storage.Bucket:
 
 
 def beam_uses(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam's own Cloud Storage client talks to `url`, without looking for credentials."""
+    """Beam's own Cloud Storage client talks to `url`, here and in child processes, without looking
+    for credentials."""
     from apache_beam.internal.gcp import auth
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    anonymous = str(Path(__file__).with_name("anonymous"))
+    monkeypatch.setenv("PYTHONPATH", anonymous, prepend=os.pathsep)
     monkeypatch.setattr(auth._Credentials, "_credentials_init", True)
     monkeypatch.setattr(auth._Credentials, "_credentials", None)

@@ -65,8 +65,8 @@ def _created(job: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def service() -> Iterator[Service]:
     found = Service()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(found))
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    server = ThreadingHTTPServer(("localhost", 0), _handler(found))
+    found.url = f"http://localhost:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

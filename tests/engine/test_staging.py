@@ -52,7 +52,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != ".staged.json"
+        if path.is_file()
     }
 
 
@@ -73,6 +73,15 @@ def test_the_folder_arrives_whole_and_is_fetched_once(
     proxy.seen.clear()
     assert stage(weights + "/", tmp_path, client_for(proxy.url)) == folder
     assert not downloads(proxy)
+
+
+def test_without_weights_tokenizer_and_configuration_come_alone(
+    weights: str, gcs_url: str, tmp_path: Path
+) -> None:
+    folder = stage(weights, tmp_path, client_for(gcs_url), weights=False)
+    assert set(contents(folder)) == {"config.json", "tokenizer/tokenizer.json", "empty.txt"}
+    assert stage(weights, tmp_path, client_for(gcs_url)) == folder
+    assert contents(folder) == FILES
 
 
 def test_weights_that_change_upstream_get_a_folder_of_their_own(

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from apache_beam.internal.gcp import auth
+from google.cloud import storage
 
 import configs
 from pipeline.config import load_build, load_job, load_rubrics
 from pipeline.running import pipeline_options
 from pipeline.shards import match_shards
 from pipeline.yaml_files import ConfigError
+from tests.gcs import bucket, gcs_url
+
+__all__ = ["bucket", "gcs_url"]
 
 RUBRIC = {
     "id": "tone",
@@ -214,3 +219,34 @@ class TestReferences:
         names = [path.stem for path in folder.glob("*.yaml")]
         assert {"baseline", "single_pass"} <= set(names)
         assert [load_build(name).name for name in names] == names
+
+
+@pytest.mark.usefixtures("workplace")
+def test_a_job_and_all_it_names_may_lie_in_a_bucket(
+    bucket: storage.Bucket, gcs_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)  # no search for credentials
+    root = f"gs://{bucket.name}"
+    job = job_file(
+        build=f"{root}/build.yaml",
+        rubrics=f"{root}/rubrics/*.yaml",
+        input=f"{root}/in/*.jsonl",
+        output=f"{root}/out",
+        runner="DataflowRunner",
+    )
+    for path in (job, "build.yaml", "rubrics/tone.yaml"):
+        bucket.blob(path).upload_from_filename(path)
+    loaded = load_job(f"{root}/{job}")
+    assert (loaded.job.name, loaded.build.threads) == ("nightly", 1)
+    assert [rubric.id for rubric in loaded.rubrics] == ["tone"]
+
+    bucket.blob("rubrics/bad.yaml").upload_from_string("id: bad")
+    with pytest.raises(ConfigError) as error:
+        load_job(f"{root}/{job}", {"build": f"{root}/gone.yaml"})
+    assert error.value.problems[0] == f"{root}/gone.yaml: cannot be read: no such file"
+    assert all(
+        problem.startswith(f"{root}/rubrics/bad.yaml") for problem in error.value.problems[1:]
+    )
+    with pytest.raises(ConfigError, match=r"gone\.yaml: cannot be read: no such file"):
+        load_rubrics([f"{root}/rubrics/gone.yaml"])

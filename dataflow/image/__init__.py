@@ -1,0 +1,1 @@
+"""What is run while the image is built."""
