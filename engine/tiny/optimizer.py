@@ -63,7 +63,7 @@ class MatrixOptimizer:
 def orthogonalised(matrices: torch.Tensor) -> torch.Tensor:
     """The matrices [..., rows, columns] with singular values near one (0.7 to 1.2)."""
     tall = matrices.shape[-2] > matrices.shape[-1]
-    wide = matrices.mT if tall else matrices
+    wide: torch.Tensor = matrices.mT if tall else matrices
     wide = wide / (wide.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     first, third, fifth = _QUINTIC
     for _ in range(_NEWTON_SCHULZ_STEPS):
