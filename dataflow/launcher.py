@@ -23,7 +23,7 @@ from pipeline.inference import EngineSource
 from pipeline.launching import PARAMETERS
 from pipeline.machines import load_machines
 from pipeline.running import prepare
-from pipeline.workers import worker_options
+from pipeline.workers import strings, worker_options
 from pipeline.yaml_files import ConfigError
 
 OVERRIDES = tuple(name for name in PARAMETERS if name in Job.model_fields)
@@ -79,6 +79,9 @@ def _loaded(parameters: argparse.Namespace, flags: Sequence[str]) -> LoadedJob:
 
 def _with_options(loaded: LoadedJob, stated: Mapping[str, Any]) -> LoadedJob:
     options = {**loaded.job.options, **stated}
+    experiments = [*strings(loaded.job.options.get("experiments")), *stated.get("experiments", ())]
+    if experiments:
+        options["experiments"] = list(dict.fromkeys(experiments))
     return replace(loaded, job=loaded.job.model_copy(update={"options": options}))
 
 

@@ -28,13 +28,14 @@ class Build(BaseModel):
     max_num_batched_tokens: int = Field(8192, ge=64)
     max_logprobs: int = Field(32, ge=1, le=128)
     enable_prefix_caching: bool = True
-    block_size: int | None = None
+    block_size: int | None = Field(None, ge=16, multiple_of=16)
     kv_cache_gib: float = Field(1.0, gt=0)
     threads: int | None = Field(None, ge=1)
     compile: Literal["off", "helpers", "full"] = "off"
     in_process: bool = True
     share_model_across_processes: bool = False
     joined_label_sets: bool = True
+    canvas_only_last_layer: bool = True
     require_amx: bool = False
 
     @model_validator(mode="after")

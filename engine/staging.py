@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engine.checkpoints import CheckpointError
+
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 32 * 2**20
@@ -33,7 +35,7 @@ _ATTEMPTS = 3  # per file, each with the client's own retries inside
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".ckpt")
 
 
-class StagingError(RuntimeError):
+class StagingError(CheckpointError):
     """The weights could not be staged; the message says which, and what to do."""
 
 
@@ -62,11 +64,7 @@ def stage(uri: str, cache: Path | None = None, client: Any = None, *, weights: b
     that is empty or unreadable, for a disk that is too small, and for files that stay corrupt.
     """
     bucket, prefix = _split(uri)
-    if client is None:
-        from google.cloud import storage
-
-        client = storage.Client()
-    files = _list(client, uri, bucket, prefix)
+    files = _list(client or _client(uri), uri, bucket, prefix)
     wanted = [file for file in files if weights or not file.path.endswith(_WEIGHTS)]
     target = (cache or default_cache()) / _folder_name(uri, files)
     if not _missing(target, wanted):
@@ -86,12 +84,26 @@ def _split(uri: str) -> tuple[str, str]:
     return bucket, prefix.strip("/") + "/"
 
 
+def _client(uri: str) -> Any:
+    from google.auth.exceptions import DefaultCredentialsError
+    from google.cloud import storage
+
+    try:
+        return storage.Client()
+    except DefaultCredentialsError:
+        raise StagingError(
+            f"weights {uri}: this machine has no Google credentials; log in with `gcloud auth "
+            "application-default login`"
+        ) from None
+
+
 def _list(client: Any, uri: str, bucket: str, prefix: str) -> list[SourceFile]:
-    from google.api_core.exceptions import GoogleAPICallError
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
 
     try:
         blobs = list(client.list_blobs(bucket, prefix=prefix))
-    except GoogleAPICallError as error:
+    except (GoogleAPIError, GoogleAuthError, OSError) as error:
         raise StagingError(
             f"weights {uri}: cannot list the folder ({type(error).__name__}); check that it exists "
             "and that the worker's service account may read it"

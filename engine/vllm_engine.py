@@ -135,6 +135,8 @@ def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
             "onepass": {
                 "single_pass_reads": build.single_pass_reads,
                 "joined_label_sets": build.joined_label_sets,
+                # A compiled layer is one piece.
+                "canvas_only_last_layer": build.canvas_only_last_layer and build.compile != "full",
             }
         },
         # Token ids in, token ids out; the tokenizer and the image processor are not needed.

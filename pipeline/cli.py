@@ -11,9 +11,11 @@ import sys
 import typer
 
 from engine.checkpoints import CheckpointError
+from engine.environment import yield_waiting_threads
 from pipeline.commands import (
     ask,
     demo,
+    diff,
     doctor,
     import_,
     launch,
@@ -39,6 +41,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("ask")(ask.ask)
 app.command("run", context_settings=run.BEAM_FLAGS_PASS)(run.run)
+app.command("diff", context_settings=run.BEAM_FLAGS_PASS)(diff.diff)
 app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
 app.command("query")(query.query)
@@ -51,6 +54,7 @@ app.add_typer(import_.app, name="import")
 
 def main() -> None:
     """Entry point of the installed command."""
+    yield_waiting_threads()  # before a command loads Beam, and with it torch
     try:
         app()
     except (ConfigError, RubricError, CheckpointError, RunNotFoundError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pipeline.machines import Machines
@@ -33,11 +34,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class MonthlyChoice:
-    """A run every night against a replica that is always on."""
+    """A run every night against as many always-on replicas as the reads keep busy; they are busy
+    for `share_of_capacity` of the time, counted in replicas."""
 
     machine_type: str
     reads_per_month: float
     nightly_dollars: float
+    replicas: int
     always_on_dollars: float
     always_on_dollars_per_1000: float
     share_of_capacity: float
@@ -83,14 +86,18 @@ def monthly_choices(steps: StepCount, parts: int, machines: Machines) -> list[Mo
         hours = engine_hours(steps, estimate.machine_type, machines)
         if replica is None or estimate.workers != 1 or not reads or hours is None:
             continue
+        busy = hours * NIGHTS_PER_MONTH / machines.always_on.hours_per_month
+        replicas = max(1, math.ceil(busy))
+        per_1000 = machines.always_on.dollars_per_1000(estimate.machine_type, reads)
         found.append(
             MonthlyChoice(
                 estimate.machine_type,
                 reads,
                 estimate.dollars * NIGHTS_PER_MONTH,
-                replica.dollars_per_month,
-                machines.always_on.dollars_per_1000(estimate.machine_type, reads),
-                hours * NIGHTS_PER_MONTH / machines.always_on.hours_per_month,
+                replicas,
+                replica.dollars_per_month * replicas,
+                per_1000 * replicas,
+                busy / replicas,
             )
         )
     return found

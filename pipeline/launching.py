@@ -22,6 +22,7 @@ from pipeline.config import Job, LoadedJob
 
 _SERVICE = "https://dataflow.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_LOGIN = "log in with `gcloud auth application-default login`"
 _ATTEMPTS = 4
 _PASSING = (429, 500, 502, 503, 504)
 
@@ -120,9 +121,18 @@ def job_name(name: str) -> str:
 
 
 def upload(request: LaunchRequest) -> None:
-    """Put the job's files where the request says they are."""
+    """Put the job's files where the request says they are; raises `LaunchError`."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.cloud.storage.exceptions import InvalidResponse
+
     for path, content in request.uploads.items():
-        storage.write_atomic(path, content)
+        try:
+            storage.write_atomic(path, content)
+        except (GoogleAPIError, InvalidResponse, OSError) as error:
+            raise LaunchError(
+                f"{path} cannot be written ({type(error).__name__}); check that the bucket of "
+                f"staging_location exists and that you may write to it, or {_LOGIN}"
+            ) from error
 
 
 def submit(request: LaunchRequest, *, no_auth: bool = False) -> dict[str, Any]:
@@ -132,16 +142,34 @@ def submit(request: LaunchRequest, *, no_auth: bool = False) -> dict[str, Any]:
     taken without an answer from running twice.
     """
     upload(request)
-    session = _session(no_auth)
-    for attempt in range(1, _ATTEMPTS + 1):
-        response = session.post(request.url, json=dict(request.body), timeout=60)
-        if response.status_code not in _PASSING or attempt == _ATTEMPTS:
-            break
-        time.sleep(2**attempt)
+    response = _post(_session(no_auth), request)
     if response.status_code != 200:
         raise LaunchError(_explain(response.status_code, response.text, request))
     job: dict[str, Any] = response.json()["job"]
     return job
+
+
+def _post(session: Any, request: LaunchRequest) -> Any:
+    from google.auth.exceptions import GoogleAuthError
+    from requests import RequestException
+
+    problem = ""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            response = session.post(request.url, json=dict(request.body), timeout=60)
+        except RequestException as error:
+            problem = f"{request.url} cannot be reached ({type(error).__name__}); check the network"
+        except GoogleAuthError as error:
+            raise LaunchError(f"Google refuses these credentials ({error}); {_LOGIN}") from None
+        else:
+            problem = ""
+            if response.status_code not in _PASSING:
+                return response
+        if attempt < _ATTEMPTS:
+            time.sleep(2**attempt)
+    if problem:
+        raise LaunchError(problem)
+    return response
 
 
 def _session(no_auth: bool) -> Any:
@@ -150,9 +178,13 @@ def _session(no_auth: bool) -> Any:
 
         return requests.Session()
     import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
     from google.auth.transport.requests import AuthorizedSession
 
-    credentials, _ = google.auth.default(scopes=[_SCOPE])
+    try:
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+    except DefaultCredentialsError:
+        raise LaunchError(f"this machine has no Google credentials; {_LOGIN}") from None
     return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
 
 
@@ -163,7 +195,7 @@ def _explain(status: int, text: str, request: LaunchRequest) -> str:
         said = "no explanation"
     parameter = request.body["launchParameter"]
     remedy = {
-        401: "log in with `gcloud auth application-default login`",
+        401: _LOGIN,
         403: "you need roles/dataflow.developer, and to act as "
         f"{parameter['environment'].get('serviceAccountEmail', 'the worker service account')}",
         404: f"check project, region and template {parameter['containerSpecGcsPath']}",

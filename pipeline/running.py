@@ -17,11 +17,13 @@ from pipeline.config import LoadedJob
 from pipeline.decide import Decide
 from pipeline.finishing import RunStart, sha256_of, start_run
 from pipeline.inference import EngineSource
+from pipeline.machines import load_machines
 from pipeline.planning import PlanSettings, job_settings, prompt_limit
 from pipeline.resuming import resumable_runs
 from pipeline.runs import Run, RunKey, get_run
 from pipeline.spec import DecideSpec, compile_rubrics
 from pipeline.tables import RUNS
+from pipeline.workers import worker_options
 from pipeline.writing import PART_TABLES
 from pipeline.yaml_files import ConfigError
 from rubrics.compiler import CompiledRubric
@@ -98,8 +100,13 @@ def prepare(
 
 
 def pipeline_options(loaded: LoadedJob, flags: Sequence[str] = ()) -> PipelineOptions:
-    """Beam's options: the job's, then `flags` as on Beam's own command lines."""
+    """Beam's options: the job's, then `flags` as on Beam's own command lines.
+
+    Raises `ConfigError` when a Dataflow job states options its workers cannot have.
+    """
     options: dict[str, Any] = {"runner": loaded.job.runner, **loaded.job.options}
+    if loaded.job.runner == "DataflowRunner":
+        options = worker_options(loaded, load_machines())
     return PipelineOptions(list(flags), **options)
 
 

@@ -7,6 +7,7 @@ another, without AMX.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ def worker_options(loaded: LoadedJob, machines: Machines) -> dict[str, Any]:
         "disk_size_gb": family.disk_size_gb,
         **options,
         "runner": "DataflowRunner",
-        "experiments": [*dict.fromkeys([*_strings(options.get("experiments")), ONE_PROCESS])],
+        "experiments": [*dict.fromkeys([*strings(options.get("experiments")), ONE_PROCESS])],
         "sdk_location": "container",
     }
     if family.disk_type:
@@ -50,6 +51,9 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
     where = f"job {loaded.job.name}: options."
     problems = [f"{where}{name}: is missing; Dataflow needs it" for name in _REQUIRED
                 if not options.get(name)]  # fmt: skip
+    project = options.get("project")
+    if project and not re.fullmatch(r"[a-z0-9.:-]+", str(project)):
+        problems.append(f"{where}project: {project} is not a project id; write yours")
     temp = str(options.get("temp_location") or "gs://")
     if not temp.startswith("gs://"):
         problems.append(f"{where}temp_location: {temp} is local; use a gs:// folder")
@@ -58,7 +62,7 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
             f"{where}resource_hints: Dataflow would choose the machine by them and ignore "
             "machine_type; remove them"
         )
-    if "use_multiple_sdk_containers" in _strings(options.get("experiments")):
+    if "use_multiple_sdk_containers" in strings(options.get("experiments")):
         problems.append(
             f"{where}experiments: use_multiple_sdk_containers would load one model per vCPU; "
             "remove it"
@@ -101,7 +105,8 @@ def _disk_path(disk_type: str) -> str:
     return f"compute.googleapis.com/projects//zones//diskTypes/{disk_type}"
 
 
-def _strings(value: Any) -> list[str]:
+def strings(value: Any) -> list[str]:
+    """A list of Beam's, however it was written: list, text with commas, or nothing."""
     if value is None:
         return []
     return value.split(",") if isinstance(value, str) else [str(item) for item in value]

@@ -16,6 +16,7 @@ from dataflow.bigquery.statements import (
     native_table,
     view,
 )
+from pipeline import storage
 from pipeline.machines import load_machines
 from pipeline.runs import Run, list_runs
 from pipeline.tables import DECISIONS, ERRORS, OPTION_PROBABILITIES, RUNS, TABLES
@@ -38,9 +39,14 @@ def create(
 ) -> None:
     """Tables and views."""
     place = Place(dataset, output)
-    make = native_table if loaded else external_table
     for table in TABLES.values():
-        typer.echo(make(place, table))
+        if loaded:
+            typer.echo(native_table(place, table))
+        elif storage.find(storage.join(output, table.name, "*", "*", "*", "*.parquet")):
+            typer.echo(external_table(place, table))
+        else:
+            # BigQuery refuses a table over files when there are none.
+            typer.echo(f"-- {table.name}: no files yet\n")
     typer.echo(machine_prices(place, load_machines()))
     for name in VIEWS:
         typer.echo(view(place, name))

@@ -54,7 +54,7 @@ def _libraries() -> list[str]:
 
 
 def _engine() -> list[str]:
-    """The embedded model answers a read in one step; the compile cache is warm from then on."""
+    """The embedded model answers a read in one step."""
     from engine.builds import Build
     from engine.engine import DecisionEngine
     from engine.reads import Read

@@ -1,7 +1,7 @@
 locals {
-  # {"url": ..., "body": ...}: the request that `onepass launch` would send, byte for byte. Its job
-  # name never changes, so a run that takes too long is not overtaken by the next one; the date of
-  # a run is found when it starts.
+  # {"url": ..., "body": ...}: the request that `onepass launch` would send. Its job name never
+  # changes, so a run that takes too long is not overtaken by the next one; the date of a run is
+  # found when it starts.
   launches = { for name, job in var.jobs : name => jsondecode(file(job.request)) }
 }
 

@@ -1,4 +1,4 @@
-"""Per-step state of DiffusionGemma for single-pass reads and joined label sets.
+"""Per-step state of DiffusionGemma for the plugin's settings.
 
 In a joined read's row the prompt's last chunk and the whole canvas stand one behind the other. The
 attention kernel sees two rows instead: the prompt's tokens, causal and ending before the canvas,
@@ -18,6 +18,7 @@ from vllm.v1.worker.gpu.attn_utils import build_attn_metadata
 
 from engine.vllm_plugin.attention_rows import split_rows
 from engine.vllm_plugin.label_sets import JoinedLabelSampler, join_label_sets
+from engine.vllm_plugin.last_layer import CanvasOnlyLayer, rows_to_finish
 from engine.vllm_plugin.settings import read_settings
 
 Rows = npt.NDArray[np.intp]
@@ -29,6 +30,9 @@ class OnepassModelState(DiffusionGemmaModelState):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(vllm_config, *args, **kwargs)
         self._settings = read_settings(vllm_config.additional_config)
+        self._last_layer: CanvasOnlyLayer | None = None
+        if self._settings.canvas_only_last_layer:
+            self._last_layer = CanvasOnlyLayer.adopt(self.model.model.layers[-1])
 
     def custom_sampler(self, sampler: Any) -> Any:
         diffusion_sampler, rest = super().custom_sampler(sampler)
@@ -93,7 +97,15 @@ class OnepassModelState(DiffusionGemmaModelState):  # type: ignore[misc]
         inputs: dict[str, Any] = super().prepare_inputs(input_batch, req_states)
         if self._settings.joined_label_sets:
             join_label_sets(self.diffusion_states, input_batch)
+        if self._last_layer is not None:
+            self._last_layer.rows = rows_to_finish(input_batch)
         return inputs
+
+    def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
+        if self._last_layer is not None:
+            self._last_layer.rows = None
+        dummies: dict[str, Any] = super().prepare_dummy_inputs(num_reqs, num_tokens)
+        return dummies
 
     def _place_canvases(self, input_batch: Any, req_states: Any, joined: Rows) -> None:
         """What vLLM's sampler does when a prompt ends, plus the ids into this step's input."""

@@ -28,10 +28,13 @@ class Settings:
         single_pass_reads: an eligible read runs in one engine step instead of two.
         joined_label_sets: a step whose reads have different labels computes logits of the union
             of their labels, instead of the whole vocabulary.
+        canvas_only_last_layer: the last layer computes keys and values of all positions, and the
+            rest of itself for canvas positions only.
     """
 
     single_pass_reads: bool = False
     joined_label_sets: bool = False
+    canvas_only_last_layer: bool = False
 
 
 def read_settings(additional_config: Any) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from engine.vllm_plugin.settings import Settings, read_settings
@@ -16,7 +17,7 @@ SCHEDULERS = {
 
 
 class UnsupportedError(ValueError):
-    """`single_pass_reads` or `joined_label_sets` cannot be had with this vLLM configuration."""
+    """A setting cannot be had with this vLLM configuration."""
 
 
 def install(platform_class: type[Any]) -> None:
@@ -71,11 +72,11 @@ def refuse_unsupported(settings: Settings, vllm_config: Any) -> None:
     from engine.vllm_plugin import versions
 
     versions.check()
-    reasons = list(_reasons(vllm_config, is_cpu=current_platform.is_cpu()))
+    reasons = _reasons(vllm_config, is_cpu=current_platform.is_cpu())
+    if settings.canvas_only_last_layer and vllm_config.compilation_config.mode:
+        reasons.append("the model is compiled; set enforce_eager for canvas_only_last_layer")
     if reasons:
-        names = " and ".join(
-            name for name in ("single_pass_reads", "joined_label_sets") if getattr(settings, name)
-        )
+        names = " and ".join(name for name, on in dataclasses.asdict(settings).items() if on)
         raise UnsupportedError(f"{names} cannot be used: {'; '.join(reasons)}")
 
 

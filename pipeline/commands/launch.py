@@ -50,16 +50,18 @@ def launch(
     if dry_run:
         _show_request(loaded, request, prices, options, console, as_json)
         return
-    if request_file is not None:
-        upload(request)
-        request_file.write_text(json.dumps({"url": request.url, "body": request.body}, indent=1))
-        typer.echo(f"uploaded {len(request.uploads)} files, wrote {request_file}")
-        return
     try:
-        started = submit(request, no_auth=bool(options.get("no_auth")))
+        if request_file is not None:
+            upload(request)
+        else:
+            started = submit(request, no_auth=bool(options.get("no_auth")))
     except LaunchError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
+    if request_file is not None:
+        request_file.write_text(json.dumps({"url": request.url, "body": request.body}, indent=1))
+        typer.echo(f"uploaded {len(request.uploads)} files, wrote {request_file}")
+        return
     if as_json:
         typer.echo(json.dumps(started))
         return

@@ -149,7 +149,8 @@ def show_estimates(plan: Plan, machines: Machines, console: Console) -> None:
     for choice in monthly_choices(plan.steps, plan.parts, machines):
         console.print(
             f"{choice.machine_type}: every night {choice.nightly_dollars:.2f} a month "
-            f"({NIGHTS_PER_MONTH} runs), always on {choice.always_on_dollars:.2f} a month, that is "
+            f"({NIGHTS_PER_MONTH} runs), {choice.replicas} always on "
+            f"{choice.always_on_dollars:.2f} a month, that is "
             f"{choice.always_on_dollars_per_1000:.2f} per 1,000 reads, busy "
             f"{choice.share_of_capacity:.1%} of the time"
         )

@@ -74,7 +74,7 @@ def run_job(
     telling why a run that had started could not go on.
     """
     flags = beam_flags or []
-    _check_beam_flags(flags)
+    check_beam_flags(flags, "run")
     from pipeline.quiet import log_level
 
     for note in loaded.notes:
@@ -144,7 +144,7 @@ def _as_json(run: Run) -> dict[str, Any]:
     return {"run_id": run.run_id, **{key: run.manifest[key] for key in keys}}
 
 
-def _check_beam_flags(flags: list[str]) -> None:
+def check_beam_flags(flags: list[str], command: str) -> None:
     """Beam drops flags it does not know without a word; a typing error must not go unnoticed."""
     if not flags:
         return
@@ -152,7 +152,7 @@ def _check_beam_flags(flags: list[str]) -> None:
 
     known = PipelineOptions([]).get_all_options()
     problems = [
-        f"{flag}: neither an option of `onepass run` nor, as --name=value, one of Beam's"
+        f"{flag}: neither an option of `onepass {command}` nor, as --name=value, one of Beam's"
         for flag in flags
         if not flag.startswith("--") or flag[2:].split("=", 1)[0] not in known
     ]

@@ -180,7 +180,9 @@ def test_the_commands_print_every_statement(history: History) -> None:
     place = ["--dataset", "p.d", "--output", history.output]
     for flags, verb in (([], "CREATE OR REPLACE EXTERNAL TABLE"), (["--loaded"], "CREATE TABLE")):
         text = runner.invoke(app, ["create", *place, *flags]).output
-        assert len(re.findall(f"^{verb}", text, re.M)) == len(TABLES)
+        expected = len(TABLES) if flags else len(WRITTEN)
+        assert len(re.findall(f"^{verb}", text, re.M)) == expected
+        assert ("-- diffs: no files yet" in text) == (not flags)
         assert len(re.findall("^CREATE OR REPLACE VIEW", text, re.M)) == len(VIEWS) + 1
         assert "${" not in text
     text = runner.invoke(app, ["load", *place, "--from", "p.files"]).output

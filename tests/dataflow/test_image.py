@@ -123,11 +123,12 @@ def test_another_beam_and_missing_programs_are_told(
 
 @pytest.mark.image
 def test_the_steps_of_the_build_in_a_clean_environment(tmp_path: Path) -> None:
-    """Runs `packages.sh` and `program.sh` in a new environment, then the read of `check`."""
+    """Runs `packages.sh` and `program.sh` in a new environment, then the read of `check`.
+
+    As root on Debian it runs `system.sh` too; elsewhere the allocator has to be there already.
+    """
     home = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    allocator = shutil.which("ldconfig")
-    assert allocator, "ldconfig is needed to find the allocator"
     environment = {
         **{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")},
         "PATH": f"{home}/bin:{os.environ['PATH']}",
@@ -137,6 +138,8 @@ def test_the_steps_of_the_build_in_a_clean_environment(tmp_path: Path) -> None:
     def run(*command: str) -> None:
         subprocess.run(command, check=True, env=environment, cwd=tmp_path)
 
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        run("bash", str(ROOT / "dataflow/image/system.sh"))
     run("bash", str(ROOT / "dataflow/image/packages.sh"), str(ROOT / "dataflow/requirements.txt"))
     source = tmp_path / "source"
     shutil.copytree(
@@ -146,5 +149,5 @@ def test_the_steps_of_the_build_in_a_clean_environment(tmp_path: Path) -> None:
     environment["LD_PRELOAD"] = ":".join(
         str(tmp_path / "preload" / name) for name in ("libtcmalloc_minimal.so", "libgomp.so.1")
     )
-    program = "import sys; from dataflow.image.check import problems; sys.exit('; '.join(problems('2.77.0', ())))"  # noqa: E501
+    program = "from dataflow.image.check import problems; assert problems('2.77.0', ()) == []"
     run("python", "-c", program)

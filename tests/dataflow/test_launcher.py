@@ -84,14 +84,17 @@ def test_workers_are_what_they_must_be(graph: dict[str, Any]) -> None:
 
 
 def test_what_is_said_at_launch_counts_over_the_job(tmp_path: Path, place: str) -> None:
+    stated = {"experiments": ["of_the_job"]}
     flags = ("--machine_type=c3-standard-44", "--max_num_workers=2", "--experiments=enable_foo")
     parameters = ("--run_date=2026-11-28", "--limit=7", f"--output={place}/elsewhere")
-    environment = job_graph(tmp_path, place, *flags, *parameters)["environment"]
+    environment = job_graph(tmp_path, place, *flags, *parameters, **stated)["environment"]
     (pool,) = environment["workerPools"]
     assert pool["machineType"] == "c3-standard-44"
     assert pool["diskType"] == "compute.googleapis.com/projects//zones//diskTypes/pd-ssd"
     assert pool["autoscalingSettings"]["maxNumWorkers"] == 2
-    assert {"enable_foo", "no_use_multiple_sdk_containers"} <= set(environment["experiments"])
+    assert {"of_the_job", "enable_foo", "no_use_multiple_sdk_containers"} <= set(
+        environment["experiments"]
+    )
     # The run is known from now on, and unfinished until its workers are done.
     (run,) = list_runs(f"{place}/elsewhere", status=None)
     assert (run.status, run.run_date, run.build) == ("unfinished", "2026-11-28", "fast")

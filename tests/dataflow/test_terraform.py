@@ -3,7 +3,9 @@ schedule sends exactly what `onepass launch` would."""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +14,11 @@ from typing import Any
 
 import hcl2
 import pytest
+
+from pipeline.launching import launch_request
+from pipeline.machines import load_machines
+from pipeline.workers import worker_options
+from tests.dataflow.jobs import dataflow_job
 
 FOLDER = Path(__file__).parents[2] / "dataflow/terraform"
 FILES = sorted(FOLDER.glob("*.tf"))
@@ -129,3 +136,41 @@ def test_format_is_terraforms_own() -> None:
     command = [str(TERRAFORM), "fmt", "-check", "-recursive", str(FOLDER)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(TERRAFORM is None, reason="terraform is not on PATH")
+def test_what_the_schedule_sends_is_what_a_launch_sends(tmp_path: Path) -> None:
+    """Terraform itself evaluates the configuration's own expressions, without a provider."""
+    loaded = dataflow_job(tmp_path)
+    options = worker_options(loaded, load_machines())
+    request = launch_request(loaded, options, "gs://bucket/t.json", {"time_zone": "UTC"})
+    written = {"url": request.url, "body": request.body}
+    (tmp_path / "request.json").write_text(json.dumps(written))
+    shutil.copy(FOLDER / "variables.tf", tmp_path)
+    text = (FOLDER / "schedule.tf").read_text()
+    (tmp_path / "locals.tf").write_text(text[: text.index("resource ")])
+    job = {"request": "request.json", "schedule": "0 2 * * *"}
+    values = {"project": "test-project", "region": "us-east4", "bucket": "b", "alert_emails": [],
+              "jobs": {"nightly": job}}  # fmt: skip
+    (tmp_path / "t.tfvars.json").write_text(json.dumps(values))
+
+    def evaluated(expression: str) -> str:
+        expression = expression.replace("each.value", 'local.launches["nightly"]')
+        done = subprocess.run(
+            [str(TERRAFORM), "console", "-var-file=t.tfvars.json"],
+            input=expression,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "TF_CLI_CONFIG_FILE": os.devnull},
+        )
+        return done.stdout.strip().strip('"')
+
+    scheduler = blocks("resource")["google_cloud_scheduler_job.onepass"]
+    body = scheduler["http_target"][0]["body"].removeprefix("${").removesuffix("}")
+    assert json.loads(base64.b64decode(evaluated(body))) == written["body"]
+    assert evaluated("each.value.url") == request.url
+    conditions = [check["condition"] for check in scheduler["lifecycle"][0]["precondition"]]
+    (place,) = [found for found in conditions if "var.region" in found]
+    assert evaluated(place.removeprefix("${").removesuffix("}").replace("\\", "")) == "true"

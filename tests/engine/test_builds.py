@@ -16,7 +16,10 @@ def test_the_shipped_builds_differ_where_they_say() -> None:
     settings = {name: build.model_dump(exclude={"name"}) for name, build in builds.items()}
     single_pass = settings["single_pass"]
     assert settings["flag_off"] == single_pass | {"single_pass_reads": False}
-    assert settings["baseline"] == settings["flag_off"] | {"joined_label_sets": False}
+    assert settings["baseline"] == settings["flag_off"] | {
+        "joined_label_sets": False,
+        "canvas_only_last_layer": False,
+    }
     assert settings["fp32"] == single_pass | {"dtype": "float32"}
     assert settings["serial"] == single_pass | {"max_num_seqs": 1}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,13 +50,15 @@ def server(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     command += ["--max-num-seqs", "16", "--max-logprobs", "32", "--kv-cache-memory-bytes", "100M"]
     command += ["--served-model-name", "model", "--diffusion-config", '{"canvas_length": 64}']
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
     try:
         _wait_until_healthy(f"http://127.0.0.1:{port}/health", process, log)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        process.wait(60)
+        os.killpg(process.pid, signal.SIGKILL)  # the server and the engine behind it
+        process.wait(30)
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

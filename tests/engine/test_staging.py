@@ -12,6 +12,7 @@ import pytest
 from google.cloud import storage
 
 from engine import staging
+from engine.checkpoints import CheckpointError, resolve
 from engine.staging import StagingError, stage
 from tests.gcs import Fault, FaultyProxy, bucket, client_for, faulty_proxy, gcs_url
 
@@ -182,6 +183,17 @@ def test_a_full_disk_is_told_before_any_download(
 def test_wrong_places_are_named(uri: str, message: str, gcs_url: str, tmp_path: Path) -> None:
     with pytest.raises(StagingError, match=message):
         stage(uri, tmp_path, client_for(gcs_url))
+
+
+def test_a_machine_without_credentials_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    with pytest.raises(CheckpointError, match="no Google credentials; log in with `gcloud"):
+        resolve("gs://bucket/models/tiny")
 
 
 def test_an_empty_folder_is_named(bucket: storage.Bucket, gcs_url: str, tmp_path: Path) -> None:

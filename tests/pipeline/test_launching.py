@@ -116,6 +116,29 @@ def test_a_busy_service_is_asked_again(
     assert len(endpoint.launches) == 1
 
 
+def test_a_service_that_cannot_be_reached_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.launching.time.sleep", lambda seconds: None)
+    request = LaunchRequest("http://localhost:9/launch", {"launchParameter": {}}, {})
+    with pytest.raises(LaunchError, match=r"localhost:9/launch cannot be reached \(Connection"):
+        submit(request, no_auth=True)
+
+
+def test_a_machine_without_credentials_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_credentials(tmp_path, monkeypatch)
+    with pytest.raises(LaunchError, match="no Google credentials; log in with `gcloud"):
+        submit(LaunchRequest("http://localhost:9/launch", {}, {}))
+
+
+def _forget_credentials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(folder))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [

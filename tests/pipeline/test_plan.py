@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +122,12 @@ def test_nightly_against_always_on() -> None:
     assert round(found["c3-highcpu-44"].always_on_dollars_per_1000, 2) == 17.93
     assert found["c4-standard-24"].nightly_dollars < found["c4-standard-24"].always_on_dollars / 5
     assert 0 < found["c4-standard-24"].share_of_capacity < 0.05
+    many = StepCount(steps=2_000_000, reads=30_000_000, computed_tokens=10_000_000)
+    busy = {choice.machine_type: choice for choice in monthly_choices(many, 8, MACHINES)}
+    hours = engine_hours(many, "c4-standard-24", MACHINES)
+    assert hours is not None
+    assert busy["c4-standard-24"].replicas == math.ceil(hours * 30 / 730) > 1
+    assert busy["c4-standard-24"].always_on_dollars == 996 * busy["c4-standard-24"].replicas
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.machines import load_machines
+from pipeline.running import pipeline_options
 from pipeline.workers import worker_options
 from pipeline.yaml_files import ConfigError
 from tests.dataflow.jobs import dataflow_job
@@ -23,6 +24,13 @@ def test_one_process_few_threads_and_a_disk_for_the_weights(tmp_path: Path) -> N
     assert options["disk_size_gb"] == 200
     assert "disk_type" not in options  # C4 takes Hyperdisk only; Dataflow chooses it
     assert options["sdk_location"] == "container"
+
+
+def test_a_job_run_without_a_template_has_the_same_workers(tmp_path: Path) -> None:
+    loaded = dataflow_job(tmp_path)
+    found = pipeline_options(loaded).get_all_options()
+    completed = worker_options(loaded, MACHINES)
+    assert {name: found[name] for name in completed} == completed
 
 
 def test_c3_gets_a_persistent_ssd(tmp_path: Path) -> None:
@@ -42,6 +50,7 @@ def test_what_the_job_states_stays(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         ({"project": None}, "options.project: is missing; Dataflow needs it"),
+        ({"project": "PROJECT"}, "options.project: PROJECT is not a project id"),
         ({"sdk_container_image": None}, "options.sdk_container_image: is missing"),
         ({"temp_location": "/tmp/x"}, "options.temp_location: /tmp/x is local"),
         ({"machine_type": "n1-standard-4"}, "n1-standard-4 is not in configs/machines.yaml; use"),

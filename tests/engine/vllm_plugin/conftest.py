@@ -58,14 +58,18 @@ def stock(checkpoint: Path, environment: None) -> Engine:
 
 @pytest.fixture(scope="session")
 def off(checkpoint: Path, environment: None) -> Engine:
-    """Counted, both settings off."""
+    """Counted, all settings off."""
     return Engine(checkpoint, scheduler_cls=COUNTING)
 
 
 @pytest.fixture(scope="session")
 def on(checkpoint: Path, environment: None) -> Engine:
-    """Both settings on, the way a user of vLLM alone turns them on."""
-    settings = {"single_pass_reads": True, "joined_label_sets": True}
+    """All settings on, the way a user of vLLM alone turns them on."""
+    settings = {
+        "single_pass_reads": True,
+        "joined_label_sets": True,
+        "canvas_only_last_layer": True,
+    }
     return Engine(checkpoint, additional_config={"onepass": settings})
 
 

@@ -18,6 +18,7 @@ def configuration(**settings: bool) -> Any:
         parallel_config=SimpleNamespace(pipeline_parallel_size=1),
         cache_config=SimpleNamespace(kv_offloading_size=None),
         scheduler_config=SimpleNamespace(async_scheduling=False, scheduler_cls=None),
+        compilation_config=SimpleNamespace(mode=0),
         kv_transfer_config=None,
         diffusion_config=SimpleNamespace(canvas_length=64),
     )
@@ -77,6 +78,14 @@ def test_refused_with_an_unverified_vllm(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(vllm, "__version__", "0.99.0")
     with pytest.raises(UnverifiedVllmError, match=r"0\.99\.0"):
         start_up.apply(configuration(single_pass_reads=True))
+
+
+def test_compiled_models_keep_their_last_layer() -> None:
+    config = configuration(canvas_only_last_layer=True, joined_label_sets=True)
+    start_up.apply(config)
+    config.compilation_config.mode = 1
+    with pytest.raises(UnsupportedError, match=r"^joined_label_sets and .* set enforce_eager"):
+        start_up.apply(config)
 
 
 def test_refused_beside_another_scheduler() -> None:

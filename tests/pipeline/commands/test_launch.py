@@ -92,6 +92,18 @@ def test_a_launch_tells_where_the_job_is(job: str) -> None:
     assert "jobs/us-east4/2026-11-29_id?project=test-project" in result.output
 
 
+def test_a_bucket_that_is_not_there_is_told(job: str, tmp_path: Path) -> None:
+    stated = yaml.safe_load(Path(job).read_text())
+    stated["options"]["staging_location"] = "gs://no-such-bucket/staging"
+    Path(job).write_text(yaml.safe_dump(stated))
+    target = tmp_path / "request.json"
+    args = ["launch", job, "--template", TEMPLATE, "--request-file", str(target)]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 1
+    assert "cannot be written (InvalidResponse); check that the bucket" in result.output
+    assert not target.exists()
+
+
 def test_a_refused_launch_fails_with_the_reason(job: str) -> None:
     with service() as found:
         found.failures = [(409, "already exists")]
