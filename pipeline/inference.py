@@ -7,7 +7,6 @@ Beam's own batching would make batches, and with them roundings, depend on bundl
 
 from __future__ import annotations
 
-import importlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -35,9 +34,9 @@ _BYTES_PER_TOKEN = 8
 
 def start_engine(build: Build) -> Engine:
     """The real engine."""
-    module: Any = importlib.import_module("engine.engine")
-    engine: Engine = module.DecisionEngine(build)
-    return engine
+    from engine.engine import DecisionEngine
+
+    return DecisionEngine(build)
 
 
 def utc_now() -> datetime:
