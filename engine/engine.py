@@ -70,6 +70,10 @@ class DecisionEngine:
     def fingerprint(self) -> dict[str, Any]:
         return dict(self._fingerprint)
 
+    def reset_prefix_cache(self) -> None:
+        """Forget the keys and values of earlier prompts: the next one is computed whole."""
+        self._thread.call(self._forget)
+
     def close(self) -> None:
         """Free the model; later calls of `read` raise `EngineDeadError`. Repeatable."""
         with suppress(EngineDeadError):  # closed before
@@ -94,6 +98,10 @@ class DecisionEngine:
             built - started,
             time.perf_counter() - built,
         )
+
+    def _forget(self) -> None:
+        if self._vllm is not None:
+            self._vllm.reset_prefix_cache()
 
     def _shut_down(self) -> None:
         if self._vllm is not None:

@@ -113,6 +113,9 @@ class VllmEngine:
             cached_prompt_tokens=output.num_cached_tokens or 0,
         )
 
+    def reset_prefix_cache(self) -> None:
+        self._engine.reset_prefix_cache()
+
     def shutdown(self) -> None:
         self._engine.engine_core.shutdown()
 

@@ -14,6 +14,7 @@ from engine.checkpoints import CheckpointError
 from engine.environment import yield_waiting_threads
 from pipeline.commands import (
     ask,
+    bench,
     demo,
     diff,
     doctor,
@@ -21,6 +22,7 @@ from pipeline.commands import (
     launch,
     plan,
     query,
+    report,
     rubric,
     run,
     train_tiny,
@@ -48,6 +50,8 @@ app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("train-tiny", hidden=True)(train_tiny.train_tiny)
 app.command("measure-tiny", hidden=True)(train_tiny.measure_tiny)
+app.command("report")(report.report)
+app.add_typer(bench.app, name="bench")
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
 
