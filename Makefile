@@ -1,4 +1,5 @@
 # make demo: set up and run the main job.   make test: set up and pass the tests.
+# make tiny: train the embedded model anew and rewrite the demonstration's data.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ LOCK := configs/requirements.lock
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP_INSTALL := $(BIN)/pip install --quiet --constraint $(LOCK)
 
-.PHONY: demo test lint lock clean chromium compare
+.PHONY: demo test lint lock tiny clean chromium compare
 
 demo: $(VENV)/.worker
 	$(BIN)/onepass demo
@@ -49,6 +50,9 @@ $(VENV)/.worker: pyproject.toml $(LOCK)
 $(VENV)/.test: $(VENV)/.worker
 	$(PIP_INSTALL) --editable '.[worker,test]'
 	touch $@
+
+tiny: $(VENV)/.worker
+	$(BIN)/onepass train-tiny
 
 lock: $(VENV)/.test
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > $(LOCK)
