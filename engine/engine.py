@@ -70,8 +70,17 @@ class DecisionEngine:
     def fingerprint(self) -> dict[str, Any]:
         return dict(self._fingerprint)
 
+    def reset_prefix_cache(self) -> None:
+        """Forget the keys and values of earlier prompts: the next one is computed whole."""
+        self._thread.call(self._forget)
+
     def close(self) -> None:
-        """Free the model; later calls of `read` raise `EngineDeadError`. Repeatable."""
+        """Free the model; calls of `read`, also one in progress, raise `EngineDeadError`.
+
+        Repeatable.
+        """
+        if (vllm := self._vllm) is not None:
+            vllm.stop()
         with suppress(EngineDeadError):  # closed before
             self._thread.call(self._shut_down)
         self._thread.stop()
@@ -94,6 +103,10 @@ class DecisionEngine:
             built - started,
             time.perf_counter() - built,
         )
+
+    def _forget(self) -> None:
+        if self._vllm is not None:
+            self._vllm.reset_prefix_cache()
 
     def _shut_down(self) -> None:
         if self._vllm is not None:

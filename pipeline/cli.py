@@ -12,7 +12,21 @@ import typer
 
 from engine.checkpoints import CheckpointError
 from engine.environment import yield_waiting_threads
-from pipeline.commands import ask, demo, diff, doctor, import_, launch, plan, query, rubric, run
+from pipeline.commands import (
+    ask,
+    bench,
+    demo,
+    diff,
+    doctor,
+    import_,
+    launch,
+    plan,
+    query,
+    report,
+    rubric,
+    run,
+    train_tiny,
+)
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
@@ -34,6 +48,10 @@ app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
+app.command("train-tiny", hidden=True)(train_tiny.train_tiny)
+app.command("measure-tiny", hidden=True)(train_tiny.measure_tiny)
+app.command("report")(report.report)
+app.add_typer(bench.app, name="bench")
 app.add_typer(rubric.app, name="rubric")
 app.add_typer(import_.app, name="import")
 

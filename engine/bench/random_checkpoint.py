@@ -9,6 +9,7 @@ the same read agree to rounding.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,6 +55,7 @@ def build_random_checkpoint(
     max_position_embeddings: int = 4096,
     seed: int = 0,
     dtype: Literal["float32", "bfloat16"] = "float32",
+    tokenizer: Path | None = None,
 ) -> Path:
     """Write config, weights, tokenizer and generation config into `folder` and return it.
 
@@ -61,6 +63,7 @@ def build_random_checkpoint(
     its keys; so are the feed-forward widths in relation to `hidden`. Equal arguments give equal
     weights. Needs at least 512 ids for the control tokens, the bytes and a spare. The defaults
     give about 1.2 M parameters (5 MB in float32), `BENCHMARK_SHAPE` 0.4 G.
+    The tokenizer is a copy of `tokenizer`, or one of single bytes.
     """
     from engine.vllm_plugin import torchvision_fix
 
@@ -121,7 +124,11 @@ def build_random_checkpoint(
     _calm(model)
     model.to(getattr(torch, dtype)).save_pretrained(folder, max_shard_size="2GB")
     _write_json(folder / "generation_config.json", _generation_config())
-    _write_tokenizer(folder, vocab_size)
+    if tokenizer is None:
+        _write_tokenizer(folder, vocab_size)
+    else:
+        shutil.copyfile(tokenizer, folder / "tokenizer.json")
+    _write_tokenizer_config(folder)
     return folder
 
 
@@ -178,6 +185,9 @@ def _write_tokenizer(folder: Path, vocab_size: int) -> None:
         [AddedToken(token, special=True) for token in CONTROL_TOKENS.values()]
     )
     tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _write_tokenizer_config(folder: Path) -> None:
     _write_json(
         folder / "tokenizer_config.json",
         {

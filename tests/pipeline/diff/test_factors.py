@@ -50,9 +50,9 @@ def test_flips_are_attributed_to_the_one_factor_that_differs(tmp_path: Path) -> 
     assert above.above_repeat_high is not None
     assert 0 < above.above_repeat_low < above.rate < above.above_repeat_high
     (contrast,) = found.contrasts
-    assert (contrast.first, contrast.second) == ("flag", "machine")
+    assert (contrast.first, contrast.second) == ("machine", "flag")
     assert contrast.low < contrast.difference < contrast.high
-    assert contrast.difference == pytest.approx((10 / 3 - 12) / n)
+    assert contrast.difference == pytest.approx((12 - 10 / 3) / n)
 
 
 def test_a_factor_is_where_a_fact_differs() -> None:

@@ -1,0 +1,1 @@
+"""The engines benchmarks compare, behind one face (`engine.bench.worker.Measured`)."""

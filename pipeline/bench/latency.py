@@ -1,0 +1,149 @@
+"""Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
+
+In every pass each request is answered by all arms before the next one, in an order that rotates,
+so that whatever else the machine does touches all arms alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from engine.bench.arms import Arm
+from pipeline.bench.arms import (
+    BASELINE,
+    FLAG_OFF,
+    FLAG_ON,
+    LATENCY_ARMS,
+    REPEAT,
+    Bench,
+    configuration_of,
+    start,
+)
+from pipeline.bench.comparison import paired_change, percentiles, verdict
+from pipeline.bench.results import BenchResult, Recorder
+from pipeline.bench.workload import Request, description
+
+Progress = Callable[[int, int], None]
+
+
+def run(
+    bench: Bench,
+    sets: Mapping[str, list[Request]],
+    passes: int,
+    target_seconds: float,
+    progress: Progress,
+) -> BenchResult:
+    """Measure every request of every set `passes` times on every arm."""
+    configuration = bench.configuration(
+        sets=description(sets), passes=passes, concurrency=1, target_seconds=target_seconds
+    )
+    recorder = Recorder("latency", bench.size, configuration)
+    requests = [request for found in sets.values() for request in found]
+    with ExitStack() as stack:
+        arms = start(
+            stack, bench.size, [bench.spec(name, build) for name, build in LATENCY_ARMS.items()]
+        )
+        for arm in arms:
+            _answer(arm, requests[0])  # what the first read of an engine costs is not its latency
+        for number in range(passes):
+            for arm in arms:
+                arm.forget()
+            for place, request in enumerate(requests):
+                turn = (number + place) % len(arms)
+                for arm in arms[turn:] + arms[:turn]:
+                    recorder.samples.append(_answer(arm, request) | {"pass": number})
+                progress(number * len(requests) + place + 1, passes * len(requests))
+        arms_configuration = configuration_of(arms)
+    result = recorder.finish(summarise(recorder.samples, list(sets), passes, target_seconds))
+    result.configuration["arms"] = arms_configuration
+    return result
+
+
+def _answer(arm: Arm, request: Request) -> dict[str, Any]:
+    """One request, its reads one after the other."""
+    calls = [arm.read([read]) for read in request.reads]
+    return {
+        "set": request.set_name,
+        "request": request.name,
+        "arm": arm.spec.name,
+        "seconds": sum(call.seconds for call in calls),
+        "engine_seconds": sum(call.counters.engine_seconds for call in calls),
+        "steps": sum(call.counters.steps for call in calls),
+        "prompt_tokens": request.prompt_tokens,
+        "prompt_tokens_computed": sum(call.counters.prompt_tokens_computed for call in calls),
+    }
+
+
+def summarise(
+    samples: list[dict[str, Any]], sets: list[str], passes: int, target_seconds: float
+) -> dict[str, Any]:
+    """Percentiles, requests over target, time outside steps, paired changes, the verdict."""
+    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    outside: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        for name in (sample["set"], "all"):
+            seconds[name][sample["arm"]].append(sample["seconds"])
+            outside[name][sample["arm"]].append(sample["seconds"] - sample["engine_seconds"])
+    latency = {
+        name: {
+            arm: percentiles(values)
+            | {
+                "requests": len(values),
+                "over_target": sum(value > target_seconds for value in values),
+                "seconds_outside_steps": sum(outside[name][arm]) / len(values),
+                "share_outside_steps": sum(outside[name][arm]) / sum(values),
+            }
+            for arm, values in by_arm.items()
+        }
+        for name, by_arm in seconds.items()
+    }
+    changes = [
+        {"set": name, "pass": number, "arm": arm}
+        | paired_change(_part(samples, name, number), arm, BASELINE)
+        for name in [*sets, "all"]
+        for number in [*range(passes), "all"]
+        for arm in (REPEAT, FLAG_OFF, FLAG_ON)
+    ]
+    by_pass = {
+        (change["arm"], change["pass"]): float(change["change"])
+        for change in changes
+        if change["set"] == "all"
+    }
+    decided = verdict([(by_pass[FLAG_ON, n], by_pass[REPEAT, n]) for n in range(passes)])
+    return {
+        "latency": latency,
+        "changes": changes,
+        "saved": _saved(samples, sets),
+        "speedup": decided,
+    }
+
+
+def _part(samples: list[dict[str, Any]], name: str, number: int | str) -> list[dict[str, Any]]:
+    return [
+        sample
+        for sample in samples
+        if name in (sample["set"], "all") and number in (sample["pass"], "all")
+    ]
+
+
+def _saved(samples: list[dict[str, Any]], sets: list[str]) -> dict[str, dict[str, float]]:
+    """Seconds saved per removed step and mean prompt, by set: about constant while prompts grow."""
+    found = {}
+    for name in sets:
+        chosen = {
+            arm: [s for s in samples if s["set"] == name and s["arm"] == arm]
+            for arm in (BASELINE, FLAG_ON)
+        }
+        steps = {arm: sum(s["steps"] for s in chosen[arm]) for arm in chosen}
+        seconds = {arm: sum(s["seconds"] for s in chosen[arm]) for arm in chosen}
+        removed = steps[BASELINE] - steps[FLAG_ON]
+        computed = sum(s["prompt_tokens_computed"] for s in chosen[FLAG_ON])
+        found[name] = {
+            "removed_steps": removed,
+            "seconds_per_removed_step": (seconds[BASELINE] - seconds[FLAG_ON]) / max(removed, 1),
+            "prompt_tokens_computed_per_request": computed / len(chosen[FLAG_ON]),
+        }
+    return found

@@ -1,0 +1,282 @@
+"""`onepass bench`: step counts, latency, throughput, batches, cost, peers, the roofline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from engine.bench.arms import ArmError
+from pipeline.bench.arms import Bench, DType
+from pipeline.bench.results import BenchResult, read_result
+from pipeline.bench.workload import (
+    Request,
+    fixed_length_requests,
+    item_requests,
+    jevbench_requests,
+    workload_requests,
+)
+from pipeline.machines import load_machines
+
+app = typer.Typer(help="Measure: steps, latency, throughput, cost, peers.", no_args_is_help=True)
+
+RESULTS = Path("out/bench")
+
+ModelOption = Annotated[
+    str, typer.Option(help="tiny, random-1b (built once), random-tiny, a folder or gs://.")
+]
+DTypeOption = Annotated[DType, typer.Option(help="Precision of weights and arithmetic.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if unset.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Prove that it runs; ignore times.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+OutputOption = Annotated[
+    Path | None, typer.Option(help="Result file; a name in out/bench/ if unset.")
+]
+PassesOption = Annotated[int, typer.Option(min=1, help="How often everything is measured.")]
+FormatsOption = Annotated[
+    list[str] | None, typer.Option("--format", help="Formats of the workload; all if unset.")
+]
+LengthsOption = Annotated[
+    list[int] | None,
+    typer.Option("--prompt-tokens", help="Reads of these lengths instead of the workload."),
+]
+
+
+@app.command()
+def steps(
+    model: ModelOption = "tiny",
+    reads: Annotated[
+        list[str] | None,
+        typer.Option(help="items, workload, jevbench-240; the first two if unset."),
+    ] = None,
+    jevbench: Annotated[Path, typer.Option(help="Where JevBench-240's cases are.")] = Path(
+        "../shared/data/jevbench-240"
+    ),
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Engine steps of the same reads, single_pass_reads off and on; exact counts."""
+    from pipeline.bench import steps as bench_steps
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        sets: dict[str, list[Request]] = {}
+        for name in reads or ["items", "workload"]:
+            if name == "items":
+                found = item_requests(bench.checkpoint)
+            elif name == "workload":
+                formats = workload_requests(bench.checkpoint)
+                found = [request for requests in formats.values() for request in requests]
+            elif name == "jevbench-240":
+                found = jevbench_requests(bench.checkpoint, jevbench)
+            else:
+                raise typer.BadParameter(f"{name}: use items, workload or jevbench-240")
+            sets[name] = found[:8] if quick else found
+        _show(bench_steps.run(bench, sets), as_json, output)
+
+
+@app.command()
+def latency(
+    model: ModelOption = "tiny",
+    passes: PassesOption = 4,
+    formats: FormatsOption = None,
+    prompt_tokens: LengthsOption = None,
+    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    target: Annotated[float, typer.Option(help="Seconds a request should take at most.")] = 1.0,
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """One request at a time: baseline, baseline again, flag off, flag on."""
+    from pipeline.bench import latency as bench_latency
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        sets = _sets(bench, formats, prompt_tokens, count)
+        with _progress("requests") as progress:
+            result = bench_latency.run(bench, sets, 2 if quick else passes, target, progress)
+        _show(result, as_json, output)
+
+
+@app.command()
+def throughput(
+    model: ModelOption = "tiny",
+    passes: PassesOption = 4,
+    formats: FormatsOption = None,
+    prompt_tokens: LengthsOption = None,
+    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 40,
+    concurrency: Annotated[
+        list[int] | None, typer.Option(help="Requests in flight; 1 to 20 if unset.")
+    ] = None,
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Decisions per second and median latency as requests in flight grow."""
+    from pipeline.bench import throughput as bench_throughput
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        sets = _sets(bench, formats, prompt_tokens, count)
+        levels = concurrency or ([1, 4] if quick else [1, 2, 3, 5, 10, 15, 20])
+        with _progress("rounds") as progress:
+            result = bench_throughput.run(bench, sets, levels, 1 if quick else passes, progress)
+        _show(result, as_json, output)
+
+
+@app.command()
+def batches(
+    model: ModelOption = "tiny",
+    passes: PassesOption = 3,
+    shared: Annotated[int, typer.Option(min=2, help="Reads that share a rubric.")] = 256,
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Mixed rubrics, and a large batch of one rubric, against stock vLLM."""
+    from pipeline.bench import batches as bench_batches
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        result = bench_batches.run(bench, 1 if quick else passes, 16 if quick else shared)
+        _show(result, as_json, output)
+
+
+@app.command()
+def cost(
+    result: Annotated[
+        Path | None, typer.Option(help="A throughput result to price; the seed's rates if unset.")
+    ] = None,
+    machine: Annotated[str, typer.Option(help="Replica whose price it gets.")] = "c4-standard-24",
+    volume: Annotated[
+        list[int] | None, typer.Option(help="Decisions a month; 100,000 and 1,000,000 if unset.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Prices; configs/machines.yaml if unset.")
+    ] = None,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Dollars per 1,000 decisions: always on, busy, in batch; where machines break even."""
+    from pipeline.bench import cost as bench_cost
+
+    with _reporting():
+        measured = read_result(result) if result else None
+        if measured and measured.bench != "throughput":
+            raise typer.BadParameter(f"{result} is a {measured.bench} result, not a throughput one")
+        found = bench_cost.run(
+            load_machines(prices), volume or [100_000, 1_000_000], "full", measured, machine
+        )
+        _show(found, as_json, output)
+
+
+@app.command()
+def peers(
+    model: ModelOption = "tiny",
+    peer: Annotated[
+        list[str] | None, typer.Option(help="onepass, stock, reference, beam, systemone; all.")
+    ] = None,
+    passes: PassesOption = 3,
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """The same questions on vLLM, its server, Beam's handler and Transformers."""
+    from pipeline.bench import peers as bench_peers
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        chosen = peer or list(bench_peers.PEERS)
+        if unknown := set(chosen) - set(bench_peers.PEERS):
+            known = ", ".join(bench_peers.PEERS)
+            raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use {known}")
+        result = bench_peers.run(
+            bench, chosen, 1 if quick else passes, lambda name: typer.echo(f"{name} ...", err=True)
+        )
+        _show(result, as_json, output)
+
+
+@app.command()
+def roofline(
+    model: ModelOption = "tiny",
+    prompt_tokens: LengthsOption = None,
+    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    dtype: DTypeOption = "float32",
+    threads: ThreadsOption = None,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """The least time a read can take here and elsewhere, and where the rest goes."""
+    from pipeline.bench import roofline as bench_roofline
+
+    with _reporting():
+        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
+        lengths = prompt_tokens or [190, 1250]
+        result = bench_roofline.run(bench, lengths[:1] if quick else lengths, count)
+        _show(result, as_json, output)
+
+
+def _sets(
+    bench: Bench, formats: list[str] | None, lengths: list[int] | None, count: int
+) -> Mapping[str, list[Request]]:
+    """The workload's formats or reads of fixed lengths; a few of each when quick."""
+    if lengths:
+        sets = fixed_length_requests(bench.checkpoint, lengths, count)
+    else:
+        sets = workload_requests(bench.checkpoint)
+        if unknown := set(formats or ()) - set(sets):
+            known = ", ".join(sets)
+            raise typer.BadParameter(f"{', '.join(sorted(unknown))}: formats are {known}")
+        sets = {name: sets[name] for name in formats or sets}
+    return {name: found[:3] for name, found in sets.items()} if bench.size == "quick" else sets
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """An arm that fails ends the command with its message."""
+    try:
+        yield
+    except ArmError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal, silence elsewhere."""
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _show(result: BenchResult, as_json: bool, output: Path | None) -> None:
+    path = result.write(output or result.default_path(RESULTS))
+    if as_json:
+        typer.echo(result.model_dump_json(indent=1))
+        return
+    from pipeline.bench.tables import tables
+
+    console = Console(highlight=False)
+    for table in tables(result):
+        console.print(table)
+    if result.size == "quick":
+        console.print("A quick run: it proves that the benchmark works; its times mean nothing.")
+    console.print(f"Everything is in {path}")
