@@ -99,9 +99,8 @@ class VllmEngine:
         self._number += 1
         request_id = f"read-{self._number}"
         try:
-            self._engine.add_request(
-                request_id, tokens_input(list(read.prompt_ids)), sampling_params(read)
-            )
+            prompt = tokens_input(list(read.prompt_ids), cache_salt=read.cache_group)
+            self._engine.add_request(request_id, prompt, sampling_params(read))
         except (VLLMValidationError, ValueError, TypeError) as error:
             # Not the message: it may quote token ids.
             return f"{type(error).__name__}, parameter {getattr(error, 'parameter', None)}"
