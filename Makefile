@@ -17,7 +17,8 @@ test: $(VENV)/.test chromium lint
 
 # The report is tested in a real browser. Where this cannot install one, its tests fail and say so.
 chromium:
-	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || \
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v $$name >/dev/null && exit 0; done; \
 	{ test "$$(id -u)" = 0 && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } || \
 	echo "No Chromium, and it cannot be installed from here: install the package chromium." >&2

@@ -64,19 +64,26 @@ def _text(name: str) -> str:
 def _numbers(comparison: Comparison) -> dict[str, Any]:
     questions, question_ticks = views.question_rows(comparison)
     effects, effect_ticks = views.effects(comparison)
+    gold = views.gold_rows(comparison)
     facts = views.facts(comparison)
     differing = sum(fact.differs for fact in facts)
     return {
         "figures": views.figures(comparison),
         "one_sided": _one_sided(comparison.overall),
-        "questions": questions,
+        # With few questions all are shown; of many, those without a flip fold away.
+        "moved_questions": [q for q in questions if q.flips or q.overall or len(questions) <= 13],
+        "still_questions": [
+            q for q in questions if not (q.flips or q.overall or len(questions) <= 13)
+        ],
         "question_ticks": question_ticks,
         "matrix": views.matrix(comparison),
         "common": max((pair.pairs for pair in comparison.attribution.pairs), default=0),
         "effects": effects,
         "effect_ticks": effect_ticks,
         "contrasts": views.contrasts(comparison),
-        "gold": views.gold_rows(comparison),
+        "gold": gold,
+        "gold_left_out": sum(bool(q["gold_pairs"]) for q in comparison.questions)
+        - max(len(gold) - 1, 0),
         "speed": views.speed(comparison),
         "facts": facts,
         "facts_note": f"{differing} of {len(facts)} facts about the builds and machines differ."

@@ -106,10 +106,10 @@ def _question_row(row: Mapping[str, Any], axis: Any, overall: bool) -> QuestionR
     rate = row["flip_rate"] or 0.0
     low, high = row["flip_rate_cluster_low"], row["flip_rate_cluster_high"]
     kinds = []
-    for name, word in (("substantive", "substantive"), ("near_tie", "near ties"),
-                       ("cascade", "cascades")):  # fmt: skip
-        if row[f"{name}_flips"]:
-            kinds.append(f"{row[f'{name}_flips']:,} {word}")
+    for name, word in (("substantive", ""), ("near_tie", "near tie"), ("cascade", "cascade")):
+        count = row[f"{name}_flips"]
+        if count:
+            kinds.append(f"{count:,} {word + 's' * (count > 1) if word else name}")
     return QuestionRow(
         name="All questions" if overall else _name(row),
         overall=overall,
@@ -245,10 +245,13 @@ _SPEED: dict[str, Callable[[Side], str]] = {
 
 
 def gold_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Questions with gold: fixes, breaks, test, and the changes of the scores."""
+    """All questions with gold, then, one by one, those with fixes or breaks (or all of a few)."""
     rows = []
+    few = sum(bool(q["gold_pairs"]) for q in comparison.questions) <= 12
     for row in [comparison.overall, *comparison.questions]:
-        if not row["gold_pairs"]:
+        if not row["gold_pairs"] or not (
+            few or row is comparison.overall or row["fixes"] or row["breaks"]
+        ):
             continue
         p, adjusted = row["mcnemar_p"], row["mcnemar_p_adjusted"]
         test = row["mcnemar_note"] if p is None else f"p = {p:.3g}"

@@ -66,6 +66,17 @@ def test_a_factor_is_where_a_fact_differs() -> None:
     assert differing_factors(base, unknown) == ["seed"]
 
 
+def test_rubrics_are_facts_without_their_text() -> None:
+    def job(text: str) -> dict[str, str]:
+        return flat({"job": {"rubrics": [{"id": "triage", "version": "1", "instructions": text}]}})
+
+    one, other = job("Be brief."), job("Be exact.")
+    assert list(one) == ["job.rubrics.triage"]
+    assert one["job.rubrics.triage"].startswith("version 1, ")
+    assert differing_factors(one, other) == ["rubrics"]
+    assert differing_factors(one, job("Be brief.")) == []
+
+
 def test_facts_of_a_run_are_flat_text(tmp_path: Path) -> None:
     run = write_run(
         str(tmp_path), items(3), run_id="r", engine_fingerprint={"cpu_features": ["amx", "avx2"]}
