@@ -19,7 +19,8 @@ import yaml
 from pipeline.runs import Run, list_runs
 from tests.pipeline.jobs import rows
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
+"""Half a minute each on two idle cores; the limit is for busy ones."""
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "configs" / "demo" / "conversations"
@@ -32,7 +33,7 @@ def command(*arguments: str) -> list[str]:
 
 def onepass(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=550, input=stdin
+        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=1400, input=stdin
     )
 
 
@@ -73,7 +74,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-@pytest.mark.timeout(600)
 def test_the_demonstration(tmp_path: Path) -> None:
     output = tmp_path / "out"
     result = onepass("demo", "--output", str(output))
@@ -104,7 +104,6 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert json.loads(shown.stdout) == {"n": row["decisions"]}
 
 
-@pytest.mark.timeout(600)
 def test_ask_reads_standard_input_and_prints_json() -> None:
     result = onepass("ask", "triage", "-", "--json", stdin="I have had a headache for 3 days.")
     assert result.returncode == 0, result.stderr
@@ -113,13 +112,12 @@ def test_ask_reads_standard_input_and_prints_json() -> None:
     assert decisions["topic"]["single_pass"] is True
 
 
-@pytest.mark.timeout(600)
 def test_killed_and_resumed_is_the_same_as_undisturbed(undisturbed: Run, tmp_path: Path) -> None:
     output = tmp_path / "out"
     job = job_file(tmp_path, output)
     process = subprocess.Popen(command("run", job), cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 600
         while not list(output.glob("_runs/*/parts/*.json")):
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
@@ -134,7 +132,6 @@ def test_killed_and_resumed_is_the_same_as_undisturbed(undisturbed: Run, tmp_pat
     assert content(run) == content(undisturbed)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("shared", [False, True])
 def test_two_processes_write_the_same_rows(undisturbed: Run, tmp_path: Path, shared: bool) -> None:
     job = job_file(tmp_path, tmp_path / "out", share_model_across_processes=shared)
