@@ -70,6 +70,7 @@ def _answer(arm: Arm, request: Request) -> dict[str, Any]:
         "request": request.name,
         "arm": arm.spec.name,
         "seconds": sum(call.seconds for call in calls),
+        "cpu_seconds": sum(call.cpu_seconds for call in calls),
         "engine_seconds": sum(call.counters.engine_seconds for call in calls),
         "steps": sum(call.counters.steps for call in calls),
         "prompt_tokens": request.prompt_tokens,
@@ -107,6 +108,12 @@ def summarise(
         for number in [*range(passes), "all"]
         for arm in (REPEAT, FLAG_OFF, FLAG_ON)
     ]
+    cpu_changes = [
+        {"set": name, "pass": "all", "arm": arm}
+        | paired_change(_part(samples, name, "all"), arm, BASELINE, "cpu_seconds")
+        for name in [*sets, "all"]
+        for arm in (REPEAT, FLAG_OFF, FLAG_ON)
+    ]
     by_pass = {
         (change["arm"], change["pass"]): float(change["change"])
         for change in changes
@@ -116,6 +123,7 @@ def summarise(
     return {
         "latency": latency,
         "changes": changes,
+        "cpu_changes": cpu_changes,
         "saved": _saved(samples, sets),
         "speedup": decided,
     }
