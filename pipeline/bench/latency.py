@@ -26,6 +26,8 @@ from pipeline.bench.comparison import paired_change, percentiles, verdict
 from pipeline.bench.results import BenchResult, Recorder
 from pipeline.bench.workload import Request, description
 
+KV_CACHE_GIB = 0.5  # one request at a time needs little, and four engines share the memory
+
 Progress = Callable[[int, int], None]
 
 
@@ -44,7 +46,12 @@ def run(
     requests = [request for found in sets.values() for request in found]
     with ExitStack() as stack:
         arms = start(
-            stack, bench.size, [bench.spec(name, build) for name, build in LATENCY_ARMS.items()]
+            stack,
+            bench.size,
+            [
+                bench.spec(name, build, kv_cache_gib=KV_CACHE_GIB)
+                for name, build in LATENCY_ARMS.items()
+            ],
         )
         for arm in arms:
             _answer(arm, requests[0])  # what the first read of an engine costs is not its latency
