@@ -28,8 +28,8 @@ TOPICS = ("billing", "symptoms", "scheduling")
 URGENCIES = ("routine", "soon", "urgent")
 HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
-FRAME_SHARE = 0.45
-MATTER_SHARE = 0.35
+FRAME_SHARE = 0.5
+MATTER_SHARE = 0.4
 SKIPPED_WORDS = (0.0, 0.0, 0.05, 0.1)  # in training, so that no single word decides
 LONG_SHARE = 0.03  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
@@ -179,7 +179,7 @@ class Corpus:
                 extras.append(self._cue(rng, "frustration", level))
         if labels.asks_for_human:
             extras.append(self._cue(rng, "human", "asks"))
-        elif rng.random() < 0.25:
+        elif rng.random() < 0.35:
             extras.append(self._cue(rng, "human", "declines"))
         if rng.random() < 0.2:
             other = rng.choice([topic for topic in TOPICS if topic != labels.topic])

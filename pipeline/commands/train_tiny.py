@@ -31,7 +31,7 @@ from rubrics.model import Rubric, load_rubric
 
 TOKENIZER_CONVERSATIONS = 4000
 EVIDENCE_CONVERSATIONS = 20_000
-VARIANT_SHARE = 0.2
+VARIANT_SHARE = 0.15
 
 
 def train_tiny(
