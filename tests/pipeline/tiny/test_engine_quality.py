@@ -13,10 +13,12 @@ from pipeline.conversations import Message
 from pipeline.tiny.evaluation import SlotLogprobs, heldout, measure, read_with_transformers
 from rubrics.compiler import CompiledRubric, compile_rubric
 from rubrics.model import load_rubric
+from tests.pipeline.tiny.test_quality import FLOORS, ITEMS
 
 pytestmark = pytest.mark.engine
 
 SEED = 42
+ROUNDING = 5e-3  # trained weights amplify float32 rounding more than calm random ones do
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +51,12 @@ def _reads_through(engine: DecisionEngine) -> SlotLogprobs:
     return read
 
 
-def test_the_engine_decides_nine_of_ten_held_out_conversations(engine: DecisionEngine) -> None:
+def test_the_engine_decides_held_out_conversations(engine: DecisionEngine) -> None:
     _, tokenizer = load()
     compiled = compile_rubric(load_rubric("triage"), tokenizer)
-    figures = measure(compiled, heldout(200), _reads_through(engine))
-    assert all(quality.accuracy >= 0.9 for quality in figures.values()), figures
+    figures = measure(compiled, heldout(ITEMS), _reads_through(engine))
+    for question, floor in FLOORS.items():
+        assert figures[question].accuracy >= floor
 
 
 def test_the_engine_says_what_the_reference_says(engine: DecisionEngine) -> None:
@@ -64,4 +67,4 @@ def test_the_engine_says_what_the_reference_says(engine: DecisionEngine) -> None
     reference = read_with_transformers(model, VOCAB_SIZE, SEED)(compiled, conversations)
     for mine, theirs in zip(ours, reference, strict=True):
         for question_id, logprobs in theirs.items():
-            assert mine[question_id] == pytest.approx(logprobs, abs=1e-3)
+            assert mine[question_id] == pytest.approx(logprobs, abs=ROUNDING)

