@@ -18,7 +18,7 @@ from tests.pipeline.tiny.test_quality import FLOORS, ITEMS
 pytestmark = pytest.mark.engine
 
 SEED = 42
-ROUNDING = 5e-3  # trained weights amplify float32 rounding more than calm random ones do
+SLIDING_WINDOW = 1024  # beyond it vLLM and Transformers mask the oldest tokens differently
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,13 @@ def test_the_engine_decides_held_out_conversations(engine: DecisionEngine) -> No
 def test_the_engine_says_what_the_reference_says(engine: DecisionEngine) -> None:
     model, tokenizer = load()
     compiled = compile_rubric(load_rubric("triage"), tokenizer)
-    conversations = [item.messages for item in heldout(12)]
+    most = SLIDING_WINDOW - compiled.canvases[0].width
+    conversations = [
+        item.messages for item in heldout(40) if len(compiled.prompt(item.messages).ids) <= most
+    ]
+    assert len(conversations) > 30
     ours = _reads_through(engine)(compiled, conversations)
     reference = read_with_transformers(model, VOCAB_SIZE, SEED)(compiled, conversations)
     for mine, theirs in zip(ours, reference, strict=True):
         for question_id, logprobs in theirs.items():
-            assert mine[question_id] == pytest.approx(logprobs, abs=ROUNDING)
+            assert mine[question_id] == pytest.approx(logprobs, abs=1e-4)
