@@ -41,7 +41,8 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
     if comparison.flips:
         console.print(_flips(comparison))
     if factors:
-        _print_attribution(console, comparison.attribution)
+        numbers = {side.run_id: f"{n} {side.build}" for n, side in enumerate(comparison.sides, 1)}
+        _print_attribution(console, comparison.attribution, numbers)
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
@@ -64,8 +65,8 @@ def percent(value: float | None) -> str:
 
 
 def _print_sides(console: Console, comparison: Comparison) -> None:
-    for side in comparison.sides:
-        console.print(Text(f"{side.role:<10}{side.run_id}  {side.build}", style="dim"))
+    for number, side in enumerate(comparison.sides, 1):
+        console.print(Text(f"{number} {side.role:<10}{side.run_id}  {side.build}", style="dim"))
 
 
 def _print_near_ties(console: Console, overall: Mapping[str, Any]) -> None:
@@ -84,7 +85,7 @@ def _print_near_ties(console: Console, overall: Mapping[str, Any]) -> None:
 
 def _printed(rows: Sequence[dict[str, Any]], *counts: str) -> list[dict[str, Any]]:
     """The questions that moved most, in the order of the table."""
-    ranked = sorted(rows, key=lambda row: -sum(row[count] or 0 for count in counts))
+    ranked = sorted(rows, key=lambda r: (-sum(r[c] or 0 for c in counts), -r["pairs"]))
     kept = {id(row) for row in ranked[:_QUESTIONS_PRINTED]}
     return [row for row in rows if id(row) in kept]
 
@@ -148,13 +149,15 @@ def _flips(comparison: Comparison) -> Table:
     return table
 
 
-def _print_attribution(console: Console, attribution: Attribution) -> None:
+def _print_attribution(
+    console: Console, attribution: Attribution, numbers: Mapping[str, str]
+) -> None:
     pairs = Table(title="Pairs of runs", title_justify="left", box=None, pad_edge=False)
     for name in ("runs", "differ in", "flips", "of", "rate", "95%"):
         pairs.add_column(name, justify="left" if name in ("runs", "differ in") else "right")
     for pair in attribution.pairs:
         pairs.add_row(
-            Text(f"{pair.first} | {pair.second}"),
+            Text(f"{numbers[pair.first]} | {numbers[pair.second]}"),
             Text(", ".join(pair.factors) or "nothing (repeat)"),
             f"{pair.flips:,}",
             f"{pair.pairs:,}",
