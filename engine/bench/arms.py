@@ -61,6 +61,7 @@ class Timed:
     Attributes:
         results: in the order of the reads.
         seconds: wall time of the call inside the arm's process.
+        cpu_seconds: processor time of all its threads, which other work on the machine moves less.
         counters: what the call cost; all zero where the engine does not count.
         forwards: forward passes of the model, counted by a hook; None without
             `count_forwards`.
@@ -68,6 +69,7 @@ class Timed:
 
     results: list[ReadResult]
     seconds: float
+    cpu_seconds: float
     counters: EngineCounters
     forwards: int | None
 

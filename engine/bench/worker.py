@@ -104,11 +104,11 @@ class Worker:
     ) -> tuple[Any, ...]:
         counted = self.engine.counters()
         passes = self._forwards.total if self._forwards else 0
-        started = time.perf_counter()
+        started, computing = time.perf_counter(), time.process_time()
         results = ask(reads)
-        seconds = time.perf_counter() - started
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - computing
         forwards = self._forwards.total - passes if self._forwards else None
-        return results, seconds, self.engine.counters() - counted, forwards
+        return results, seconds, cpu_seconds, self.engine.counters() - counted, forwards
 
     def _stepped(self) -> SteppedEngine:
         from engine.bench.engines.stepped import SteppedEngine

@@ -1,7 +1,8 @@
 """Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
 
 In every pass each request is answered by all arms before the next one, in an order that rotates,
-so that whatever else the machine does touches all arms alike.
+so that whatever else the machine does touches all arms alike. Prefix caches are emptied before
+each request: it pays for its whole prompt, also when the same engine answers it again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from pipeline.bench.comparison import paired_change, percentiles, verdict
 from pipeline.bench.results import BenchResult, Recorder
 from pipeline.bench.workload import Request, description
 
+KV_CACHE_GIB = 0.5  # one request at a time needs little, and several engines share the memory
+
 Progress = Callable[[int, int], None]
 
 
@@ -35,26 +38,34 @@ def run(
     passes: int,
     target_seconds: float,
     progress: Progress,
+    *,
+    with_flag_off: bool = True,
 ) -> BenchResult:
-    """Measure every request of every set `passes` times on every arm."""
+    """Measure every request of every set `passes` times on every arm.
+
+    Each arm holds the whole model; `with_flag_off` False saves one where memory is short.
+    """
     configuration = bench.configuration(
         sets=description(sets), passes=passes, concurrency=1, target_seconds=target_seconds
     )
     recorder = Recorder("latency", bench.size, configuration)
     requests = [request for found in sets.values() for request in found]
     with ExitStack() as stack:
+        builds = {n: b for n, b in LATENCY_ARMS.items() if with_flag_off or n != FLAG_OFF}
         arms = start(
-            stack, bench.size, [bench.spec(name, build) for name, build in LATENCY_ARMS.items()]
+            stack,
+            bench.size,
+            [bench.spec(name, b, kv_cache_gib=KV_CACHE_GIB) for name, b in builds.items()],
         )
-        for arm in arms:
-            _answer(arm, requests[0])  # what the first read of an engine costs is not its latency
+        asked = [(arm.spec.name, arm) for arm in arms]
+        asked.insert(1, (REPEAT, arms[0]))
+        for name, arm in asked:
+            _answer(name, arm, requests[0])  # an engine's first read is not its latency
         for number in range(passes):
-            for arm in arms:
-                arm.forget()
             for place, request in enumerate(requests):
-                turn = (number + place) % len(arms)
-                for arm in arms[turn:] + arms[:turn]:
-                    recorder.samples.append(_answer(arm, request) | {"pass": number})
+                turn = (number + place) % len(asked)
+                for name, arm in asked[turn:] + asked[:turn]:
+                    recorder.samples.append(_answer(name, arm, request) | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
         arms_configuration = configuration_of(arms)
     result = recorder.finish(summarise(recorder.samples, list(sets), passes, target_seconds))
@@ -62,14 +73,16 @@ def run(
     return result
 
 
-def _answer(arm: Arm, request: Request) -> dict[str, Any]:
+def _answer(name: str, arm: Arm, request: Request) -> dict[str, Any]:
     """One request, its reads one after the other."""
+    arm.forget()
     calls = [arm.read([read]) for read in request.reads]
     return {
         "set": request.set_name,
         "request": request.name,
-        "arm": arm.spec.name,
+        "arm": name,
         "seconds": sum(call.seconds for call in calls),
+        "cpu_seconds": sum(call.cpu_seconds for call in calls),
         "engine_seconds": sum(call.counters.engine_seconds for call in calls),
         "steps": sum(call.counters.steps for call in calls),
         "prompt_tokens": request.prompt_tokens,
@@ -81,6 +94,7 @@ def summarise(
     samples: list[dict[str, Any]], sets: list[str], passes: int, target_seconds: float
 ) -> dict[str, Any]:
     """Percentiles, requests over target, time outside steps, paired changes, the verdict."""
+    compared = [arm for arm in (REPEAT, FLAG_OFF, FLAG_ON) if any(s["arm"] == arm for s in samples)]
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     outside: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
@@ -105,7 +119,13 @@ def summarise(
         | paired_change(_part(samples, name, number), arm, BASELINE)
         for name in [*sets, "all"]
         for number in [*range(passes), "all"]
-        for arm in (REPEAT, FLAG_OFF, FLAG_ON)
+        for arm in compared
+    ]
+    cpu_changes = [
+        {"set": name, "pass": "all", "arm": arm}
+        | paired_change(_part(samples, name, "all"), arm, BASELINE, "cpu_seconds")
+        for name in [*sets, "all"]
+        for arm in compared
     ]
     by_pass = {
         (change["arm"], change["pass"]): float(change["change"])
@@ -116,6 +136,7 @@ def summarise(
     return {
         "latency": latency,
         "changes": changes,
+        "cpu_changes": cpu_changes,
         "saved": _saved(samples, sets),
         "speedup": decided,
     }

@@ -66,15 +66,16 @@ def _ask(arm: Arm, reads: list[Read], mode: str) -> Timed:
     """Answer all reads in the manner of `mode`; what it cost in all."""
     size = 1 if mode == "one at a time" else TOGETHER
     results: list[ReadResult] = []
-    seconds, counters, forwards = 0.0, EngineCounters(), 0
+    seconds, cpu_seconds, counters, forwards = 0.0, 0.0, EngineCounters(), 0
     for begin in range(0, len(reads), size):
         group = reads[begin : begin + size]
         timed = arm.arriving(group) if mode == "four arriving" else arm.read(group)
         results += timed.results
         seconds += timed.seconds
+        cpu_seconds += timed.cpu_seconds
         counters += timed.counters
         forwards += timed.forwards or 0
-    return Timed(results, seconds, counters, forwards)
+    return Timed(results, seconds, cpu_seconds, counters, forwards)
 
 
 def _sample(name: str, mode: str, arm: Arm, reads: list[Read], timed: Timed) -> dict[str, Any]:

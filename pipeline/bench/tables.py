@@ -101,6 +101,11 @@ def _latency(summary: dict[str, Any]) -> list[Table]:
         ("reads", "arm", "pass", "change"),
         ((c["set"], c["arm"], c["pass"], _interval(c)) for c in summary["changes"]),
     )
+    cpu_changes = _table(
+        "Change of processor time against the baseline (95% interval)",
+        ("reads", "arm", "change"),
+        ((c["set"], c["arm"], _interval(c)) for c in summary["cpu_changes"]),
+    )
     saved = _table(
         "What a removed step saves",
         ("reads", "prompt tokens computed", "removed steps", "ms per removed step"),
@@ -117,7 +122,7 @@ def _latency(summary: dict[str, Any]) -> list[Table]:
     speedup = summary["speedup"]
     said = "reported" if speedup["reported"] else f"not reported: {speedup['reason']}"
     saved.caption = f"Speedup {said}"
-    return [percentiles, changes, saved]
+    return [percentiles, changes, cpu_changes, saved]
 
 
 def _throughput(summary: dict[str, Any]) -> list[Table]:

@@ -91,6 +91,9 @@ def latency(
     formats: FormatsOption = None,
     prompt_tokens: LengthsOption = None,
     count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    flag_off: Annotated[
+        bool, typer.Option(help="Also the optimisation build with its flag off.")
+    ] = True,
     target: Annotated[float, typer.Option(help="Seconds a request should take at most.")] = 1.0,
     dtype: DTypeOption = "float32",
     threads: ThreadsOption = None,
@@ -105,7 +108,9 @@ def latency(
         bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
         sets = _sets(bench, formats, prompt_tokens, count)
         with _progress("requests") as progress:
-            result = bench_latency.run(bench, sets, 2 if quick else passes, target, progress)
+            result = bench_latency.run(
+                bench, sets, 2 if quick else passes, target, progress, with_flag_off=flag_off
+            )
         _show(result, as_json, output)
 
 

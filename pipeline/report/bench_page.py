@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment
@@ -25,37 +26,34 @@ _TITLES = {
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>onepass: benchmarks</title>
-<style>
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2529; max-width: 1100px;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 0.85rem; }
-caption { text-align: left; font-weight: 600; padding: 0.3rem 0; }
-th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid #d8dee1; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
-.conditions { color: #4b575d; font-size: 0.85rem; }
-.quick { background: #fff3cd; padding: 0.5rem 0.8rem; }
+<style>{{ style | safe }}
+figure.seed { margin: 1rem 0; padding: 0.5rem; background: #fff; overflow-x: auto; }
+figure.seed svg { max-width: 100%; height: auto; }
+caption { text-align: left; font-weight: 650; padding: 1.25rem 0 0.25rem; }
+.scroll { overflow-x: auto; }
 </style></head><body>
-<h1>Benchmarks</h1>
-<p class="conditions">Beside the seed's numbers: {{ seed }}</p>
+<header><h1>Benchmarks</h1>
+<p class="kicker">Beside the seed's numbers: {{ seed }}</p></header>
+<main>
 {% for section in sections %}
 <section><h2>{{ section.title }}</h2>
-{% if section.quick %}<p class="quick">A quick run: it proves that the benchmark works; its times
+{% if section.quick %}<p class="notice">A quick run: it proves that the benchmark works; its times
 mean nothing.</p>{% endif %}
-<p class="conditions">{{ section.conditions }}</p>
-{% if section.figure %}<figure>{{ section.figure | safe }}</figure>{% endif %}
+<p>{{ section.conditions }}</p>
+{% if section.figure %}<figure class="seed">{{ section.figure | safe }}</figure>{% endif %}
 {% for table in section.tables %}
-<table><caption>{{ table.title }}</caption>
-<thead><tr>{% for cell in table.columns %}<th scope="col">{{ cell }}</th>{% endfor %}</tr></thead>
-<tbody>{% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table>
-{% if table.note %}<p class="conditions">{{ table.note }}</p>{% endif %}
+<div class="scroll"><table><caption>{{ table.title }}</caption>
+<thead><tr>{% for cell in table.columns %}
+<th scope="col"{% if not loop.first %} class="n"{% endif %}>{{ cell }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in table.rows %}<tr>{% for cell in row %}
+<td{% if not loop.first %} class="n"{% endif %}>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table></div>
+{% if table.note %}<p>{{ table.note }}</p>{% endif %}
 {% endfor %}</section>
 {% endfor %}
-</body></html>
+</main></body></html>
 """
 
 
@@ -63,7 +61,9 @@ def bench_page(results: Sequence[BenchResult]) -> str:
     """The page, in the order of the results."""
     template = Environment(autoescape=True).from_string(_PAGE)
     return template.render(
-        seed=seed_results()["source"], sections=[_section(result) for result in results]
+        seed=seed_results()["source"],
+        style=files("pipeline.report").joinpath("style.css").read_text(encoding="utf-8"),
+        sections=[_section(result) for result in results],
     )
 
 

@@ -24,6 +24,7 @@ def latency_samples(faster: float) -> list[dict[str, Any]]:
             "arm": arm,
             "pass": number,
             "seconds": (0.5 + request / 10) * factor,
+            "cpu_seconds": (1.0 + request / 5) * factor,
             "engine_seconds": (0.5 + request / 10) * factor * 0.98,
             "steps": 1 if arm == "flag on" else 2,
             "prompt_tokens": 200,
