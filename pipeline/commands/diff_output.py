@@ -31,6 +31,8 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
             console.print(Text(f"{overall[side]:,} decisions are in the {name} only."))
     for difference in comparison.differing:
         console.print(Text(f"Allowed: {difference}", style="yellow"))
+    agreed = [_number(overall[name]) or "undefined" for name in ("kappa", "ac1")]
+    console.print(Text(f"Agreement beyond chance: Cohen's κ {agreed[0]}, Gwet's AC1 {agreed[1]}."))
     console.print(_questions(comparison))
     left_out = len(comparison.questions) - len(_printed(comparison.questions, "flips"))
     if left_out:
@@ -92,7 +94,7 @@ def _printed(rows: Sequence[dict[str, Any]], *counts: str) -> list[dict[str, Any
 
 def _questions(comparison: Comparison) -> Table:
     table = Table(title="Flips by question", title_justify="left", box=None, pad_edge=False)
-    for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "κ", "AC1", "max TV"):
+    for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "max TV"):
         table.add_column(name, justify="left" if name == "question" else "right", overflow="fold")
     for row in [*_printed(comparison.questions, "flips"), comparison.overall]:
         low, high = row["flip_rate_cluster_low"], row["flip_rate_cluster_high"]
@@ -103,8 +105,6 @@ def _questions(comparison: Comparison) -> Table:
             percent(row["flip_rate"]),
             f"{low:.2%} – {high:.2%}",
             percent(row["noise_floor"]),
-            _number(row["kappa"]),
-            _number(row["ac1"]),
             _number(row["max_total_variation"]),
             style="bold" if row is comparison.overall else None,
         )

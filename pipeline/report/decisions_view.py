@@ -77,7 +77,9 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 def question_rows(comparison: Comparison) -> tuple[list[QuestionRow], list[Any]]:
     """All questions, most flips first, then the total; and the axis of their bars."""
-    rows = sorted(comparison.questions, key=lambda r: (-(r["flip_rate"] or 0), name_of(r)))
+    rows = sorted(
+        comparison.questions, key=lambda r: (-r["flips"], -(r["flip_rate"] or 0), name_of(r))
+    )
     everything = [comparison.overall, *rows]
     axis = rate_axis([r["flip_rate_cluster_high"] for r in everything if r["pairs"]])
     return [_question_row(r, axis, r is comparison.overall) for r in everything], axis.ticks

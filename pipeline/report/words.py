@@ -12,8 +12,8 @@ def signed(value: float, style: str) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A rate; "unknown" where there is none."""
-    return "unknown" if value is None else f"{value:.2%}"
+    """A rate; a dash where there is none."""
+    return "–" if value is None else f"{value:.2%}"
 
 
 def number(value: float | None) -> str:
