@@ -76,7 +76,7 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 
 def question_rows(comparison: Comparison) -> tuple[list[QuestionRow], list[Any]]:
-    """All questions, most flips first, then the total; and the axis of their bars."""
+    """The total, then all questions, most flips first; and the ticks of their bars' axis."""
     rows = sorted(
         comparison.questions, key=lambda r: (-r["flips"], -(r["flip_rate"] or 0), name_of(r))
     )
