@@ -75,7 +75,12 @@ class DecisionEngine:
         self._thread.call(self._forget)
 
     def close(self) -> None:
-        """Free the model; later calls of `read` raise `EngineDeadError`. Repeatable."""
+        """Free the model; calls of `read`, also one in progress, raise `EngineDeadError`.
+
+        Repeatable.
+        """
+        if (vllm := self._vllm) is not None:
+            vllm.stop()
         with suppress(EngineDeadError):  # closed before
             self._thread.call(self._shut_down)
         self._thread.stop()

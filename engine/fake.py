@@ -32,7 +32,7 @@ class FakeEngine:
         self.limits = Limits.of(build, vocab_size)
         self._lock = threading.Lock()
         self._counters = EngineCounters()
-        self._prompts: set[tuple[int, ...]] = set()
+        self._prompts: set[tuple[str, tuple[int, ...]]] = set()
         self._dead: str | None = None
 
     def read(self, reads: Sequence[Read]) -> list[ReadResult]:
@@ -74,9 +74,10 @@ class FakeEngine:
             self._counters += EngineCounters(reads=1, failed_reads=1)
             return ReadResult(read.read_id, {}, batch_reads=batch_reads, error=refusal)
         cached = 0
-        if self.build.enable_prefix_caching and read.prompt_ids in self._prompts:
+        prompt = (read.cache_group, read.prompt_ids)
+        if self.build.enable_prefix_caching and prompt in self._prompts:
             cached = len(read.prompt_ids) - 1
-        self._prompts.add(read.prompt_ids)
+        self._prompts.add(prompt)
         single_pass = self.build.single_pass_reads
         counted = EngineCounters(
             steps=1 if single_pass else 2,

@@ -23,6 +23,9 @@ class Read:
         slots: canvas positions to report, ascending.
         label_ids: distinct token ids whose logprobs are reported at every slot, ascending.
         constrained: normalise over `label_ids` (True) or over the whole vocabulary (False).
+        cache_group: prompts take cached prefixes from reads of their own group only. What a cached
+            prefix was computed with can move the last bits, so reads that must not depend on what
+            ran before them get a group of their own.
     """
 
     read_id: str
@@ -31,6 +34,7 @@ class Read:
     slots: tuple[int, ...]
     label_ids: tuple[int, ...]
     constrained: bool = True
+    cache_group: str = "shared"
 
     @property
     def width(self) -> int:

@@ -57,6 +57,7 @@ class VllmEngine:
         else:
             _watch_child(self._engine.engine_core)
         self._number = 0
+        self._stopping = threading.Event()
         self.engine_seconds = 0.0
         self.scheduler_totals: dict[str, int] | None = None
 
@@ -73,12 +74,16 @@ class VllmEngine:
                 if refusal is not None:
                     answers[place] = Answer(error=f"refused_by_vllm: {refusal}")
             while places:
+                if self._stopping.is_set():
+                    raise EngineDeadError("the engine was closed")
                 started = time.perf_counter()
                 outputs = self._engine.step()
                 self.engine_seconds += time.perf_counter() - started
                 for output in outputs:
                     if output.finished:
                         answers[places.pop(output.request_id)] = self._answer(output)
+        except EngineDeadError:
+            raise
         except Exception as error:
             raise EngineDeadError(
                 f"vLLM's engine failed with {type(error).__name__}; its log has the cause"
@@ -94,9 +99,8 @@ class VllmEngine:
         self._number += 1
         request_id = f"read-{self._number}"
         try:
-            self._engine.add_request(
-                request_id, tokens_input(list(read.prompt_ids)), sampling_params(read)
-            )
+            prompt = tokens_input(list(read.prompt_ids), cache_salt=read.cache_group)
+            self._engine.add_request(request_id, prompt, sampling_params(read))
         except (VLLMValidationError, ValueError, TypeError) as error:
             # Not the message: it may quote token ids.
             return f"{type(error).__name__}, parameter {getattr(error, 'parameter', None)}"
@@ -113,6 +117,10 @@ class VllmEngine:
             cached_prompt_tokens=output.num_cached_tokens or 0,
         )
 
+    def stop(self) -> None:
+        """End a `run` in progress after its current step. Callable from any thread."""
+        self._stopping.set()
+
     def reset_prefix_cache(self) -> None:
         self._engine.reset_prefix_cache()
 
@@ -122,13 +130,14 @@ class VllmEngine:
 
 def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
     """Keyword arguments of `vllm.EngineArgs` (and of `vllm.LLM`) for `build`."""
-    arguments: dict[str, Any] = {
+    return {
         "model": str(checkpoint.path),
         "dtype": build.dtype,
         "max_model_len": build.max_model_len,
         "max_num_seqs": build.max_num_seqs,
         "max_num_batched_tokens": build.max_num_batched_tokens,
         "max_logprobs": build.max_logprobs,
+        "block_size": build.block_size,
         "enable_prefix_caching": build.enable_prefix_caching,
         "kv_cache_memory_bytes": int(build.kv_cache_gib * _GIB),
         "enforce_eager": build.compile != "full",
@@ -147,9 +156,6 @@ def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:
         "language_model_only": True,
         "use_tqdm_on_load": False,
     }
-    if build.block_size is not None:
-        arguments["block_size"] = build.block_size
-    return arguments
 
 
 def _watch_child(client: Any) -> None:

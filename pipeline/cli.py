@@ -25,6 +25,7 @@ from pipeline.commands import (
     report,
     rubric,
     run,
+    train_tiny,
 )
 from pipeline.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
@@ -47,6 +48,8 @@ app.command("plan")(plan.plan)
 app.command("launch")(launch.launch)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
+app.command("train-tiny", hidden=True)(train_tiny.train_tiny)
+app.command("measure-tiny", hidden=True)(train_tiny.measure_tiny)
 app.command("report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.add_typer(rubric.app, name="rubric")

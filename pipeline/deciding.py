@@ -6,6 +6,7 @@ costs its own case; a dead engine costs the whole part (`EngineDeadError` passes
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -83,9 +84,11 @@ class Decider:
         """All rows of `part`."""
         cases = [_Open(case, self.rubrics[case.rubric_id]) for case in part.cases]
         spent = EngineCounters()
+        # Nothing computed for another part may move this one's roundings.
+        group = uuid.uuid4().hex
         stages = max((len(c.compiled.stages) for c in cases), default=0)
         for stage in range(stages):
-            spent += self._decide_stage(part.part, cases, stage, engine)
+            spent += self._decide_stage(part.part, cases, stage, engine, group)
         rejected = [*part.rejected, *(c.failure for c in cases if c.failure)]
         decided = [c for c in cases if c.failure is None]
         for case in decided:
@@ -110,7 +113,7 @@ class Decider:
         return DecidedPart(part.part, part.digest, tables, counts, asdict(spent), fingerprint)
 
     def _decide_stage(
-        self, part: str, cases: list[_Open], stage: int, engine: CountedEngine
+        self, part: str, cases: list[_Open], stage: int, engine: CountedEngine, group: str
     ) -> EngineCounters:
         """Ask the questions of one stage in every case that still stands."""
         asked: list[tuple[_Open, tuple[Canvas, ...], tuple[int, ...]]] = []
@@ -126,7 +129,7 @@ class Decider:
                 prompt_ids += case.compiled.answer_ids(case.answers)
             asked.append((case, canvases, prompt_ids))
             reads += case_reads(
-                case.case, index, canvases, prompt_ids, self.settings, self.vocab_size
+                case.case, index, canvases, prompt_ids, self.settings, self.vocab_size, group
             )
         results, spent = self._read(part, reads, engine)
         answered = iter(results)

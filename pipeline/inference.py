@@ -48,28 +48,39 @@ class SharedEngine:
     """An engine as RunInference holds it: methods only, all of them safe to call from anywhere.
 
     When processes of one machine share a model, this object lives in one of them and the others
-    call it through a proxy, which passes on method calls and nothing else.
+    call it through a proxy, which passes on method calls and nothing else. The engine starts at the
+    first call: a run that takes over all of its parts, and a worker that gets none, load no model.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, start: Callable[[], Engine]) -> None:
+        self._start = start
+        self._engine: Engine | None = None
         self._lock = threading.Lock()
-        # RunInference drops a model without a word, and a process may end first; a child process
-        # of the engine must end with either.
-        self._finish = weakref.finalize(self, engine.close)
 
     def read_counted(self, reads: Sequence[Read]) -> tuple[list[ReadResult], EngineCounters]:
         """Results and exactly what these reads cost, whoever else is waiting."""
         with self._lock:
-            before = self._engine.counters()
-            results = self._engine.read(reads)
-            return results, self._engine.counters() - before
+            engine = self._started()
+            before = engine.counters()
+            results = engine.read(reads)
+            return results, engine.counters() - before
 
     def fingerprint(self) -> dict[str, Any]:
-        return self._engine.fingerprint()
+        with self._lock:
+            return self._started().fingerprint()
 
     def close(self) -> None:
-        self._finish()
+        with self._lock:
+            if self._engine is not None:
+                self._finish()
+
+    def _started(self) -> Engine:
+        if self._engine is None:
+            self._engine = self._start()
+            # RunInference drops a model without a word, and a process may end first; a child
+            # process of the engine must end with either.
+            self._finish = weakref.finalize(self, self._engine.close)
+        return self._engine
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,8 @@ class DecisionModelHandler(ModelHandler[PlannedPart, DecidedPart, CountedEngine]
         self._source = source
 
     def load_model(self) -> CountedEngine:
-        return SharedEngine(self._source.start(self._spec.build))
+        start, build = self._source.start, self._spec.build
+        return SharedEngine(lambda: start(build))
 
     def run_inference(
         self,

@@ -159,6 +159,7 @@ def case_reads(
     prompt_ids: tuple[int, ...],
     settings: PlanSettings,
     vocab_size: int,
+    cache_group: str,
 ) -> list[Read]:
     """The reads of one stage of a case: every canvas, every draw. `index` makes ids unique."""
     return [
@@ -168,6 +169,7 @@ def case_reads(
             canvas_ids=canvas.seeded(settings.seed, case.conversation_sha256, draw, vocab_size),
             slots=tuple(slot.position for slot in canvas.slots),
             label_ids=canvas.label_ids,
+            cache_group=cache_group,
         )
         for number, canvas in enumerate(canvases)
         for draw in range(settings.samples)

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 
 from engine.builds import Build
 
-CACHE_BLOCK = 128
-"""Prompt tokens that vLLM's prefix cache on a CPU keeps as one, unless the build says otherwise."""
-
 
 @dataclass(frozen=True, slots=True)
 class ReadShape:
@@ -146,7 +143,7 @@ def _cached(shape: ReadShape, build: Build) -> int:
     """Prompt tokens from the cache: whole blocks, and never the prompt's last token."""
     if not build.enable_prefix_caching:
         return 0
-    block = build.block_size or CACHE_BLOCK
+    block = build.block_size
     return min(shape.shared_tokens, shape.prompt_tokens - 1) // block * block
 
 

@@ -14,6 +14,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ TOPICS = ("billing", "symptoms", "scheduling")
 URGENCIES = ("routine", "soon", "urgent")
 HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
-LONG_SHARE = 0.04  # conversations that run to several hundred tokens
+LONG_SHARE = 0.03  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -60,9 +61,7 @@ class Corpus:
 
     def __init__(self, split: Split = "train", phrases: Path = PHRASES) -> None:
         self.split: Split = split
-        read = {
-            p.stem: yaml.safe_load(p.read_text(encoding="utf-8")) for p in phrases.glob("*.yaml")
-        }
+        read = dict(_read(phrases))
         self._fillers: dict[str, list[str]] = {
             name: [
                 str(v)
@@ -199,6 +198,12 @@ class Corpus:
             repeats = rng.randint(1, 3) if long else 1
             said += [self.say(rng, "around", "assistant_long") for _ in range(repeats)]
         return " ".join(said)
+
+
+@cache
+def _read(phrases: Path) -> Mapping[str, Any]:
+    files = sorted(phrases.glob("*.yaml"))
+    return {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
 
 
 def draw_labels(rng: random.Random) -> Labels:

@@ -51,5 +51,7 @@ def word_evidence(
 
 
 def _log_odds(joint: int, count: int, share: float) -> float:
+    if not share:
+        return 0.0
     likely = (joint + _PRIOR_COUNT * share) / (count + _PRIOR_COUNT)
     return max(-_LARGEST, min(_LARGEST, math.log(likely / share)))

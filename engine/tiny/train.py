@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.tiny.architecture import new_model
 from engine.tiny.examples import Batch
+from engine.tiny.optimizer import MatrixOptimizer
 from engine.tiny.reading import Reading, read
 
 if TYPE_CHECKING:
     import torch
     from transformers import DiffusionGemmaForBlockDiffusion
 
-WARMUP_STEPS = 30
+WARMUP_STEPS = 10
 BALANCE_WEIGHT = 0.02
 MASS_WEIGHT = 0.3
 FACTS_WEIGHT = 2.0
@@ -37,7 +38,6 @@ def train(
     steps: int,
     seed: int,
     threads: int = 2,
-    learning_rate: float = 3e-3,
     evidence: Sequence[Sequence[float]] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> DiffusionGemmaForBlockDiffusion:
@@ -55,11 +55,9 @@ def train(
     usage = _watch_routers(model)
     hidden = model.config.text_config.hidden_size
     facts_head = torch.nn.Linear(hidden, len(batch_of(0).examples[0].facts))
-    optimizer = _optimizer(model, facts_head, learning_rate)
+    optimizer = MatrixOptimizer(model, facts_head)
     started, losses = time.perf_counter(), []
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step, steps)
         usage.clear()
         batch = batch_of(step)
         reading = read(model, batch)
@@ -69,8 +67,7 @@ def train(
         total = loss + BALANCE_WEIGHT * balance + FACTS_WEIGHT * facts
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        optimizer.step(_schedule(step, steps))
         losses.append(loss.item())
         if (step + 1) % 50 == 0 or step + 1 == steps:
             report(Progress(step + 1, sum(losses) / len(losses), time.perf_counter() - started))
@@ -131,22 +128,6 @@ def _watch_routers(model: DiffusionGemmaForBlockDiffusion) -> list[torch.Tensor]
         if name.endswith(".router"):
             module.register_forward_hook(note)
     return seen
-
-
-def _optimizer(
-    model: DiffusionGemmaForBlockDiffusion, facts_head: torch.nn.Module, learning_rate: float
-) -> Any:
-    import torch
-
-    trained = {n: p for n, p in model.named_parameters() if "vision" not in n}
-    matrices = [p for n, p in trained.items() if p.dim() >= 2 and "embed_tokens" not in n]
-    others = [p for n, p in trained.items() if p.dim() < 2 or "embed_tokens" in n]
-    others += facts_head.parameters()
-    return torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-        lr=learning_rate,
-        betas=(0.9, 0.98),
-    )
 
 
 def _schedule(step: int, steps: int) -> float:

@@ -76,7 +76,7 @@ def decide_text(
     conversation = Conversation("ask", (Message("user", content),), source="ask")
     part = plan_part("ask", "", [conversation], compiled, settings)
     decider = Decider(compiled, settings, checkpoint.vocab_size, loaded.max_num_seqs, source.clock)
-    engine = SharedEngine(source.start(loaded))
+    engine = SharedEngine(lambda: source.start(loaded))
     try:
         return decider.decide(part, engine)
     finally:

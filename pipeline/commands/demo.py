@@ -16,6 +16,8 @@ from pipeline.config import load_job
 
 _CONVERSATIONS_SHOWN = 8
 _BAR = 8
+_WIDE = 120
+"""Columns of a terminal that has room for bars."""
 
 _SHOWN = """
 SELECT conversation_id, question_id, decision, probability, correct
@@ -47,7 +49,8 @@ def demo(
     else:
         console = Console(highlight=False)
         database = connect(output)
-        console.print(_decisions(database.sql(_SHOWN.format(limit=_CONVERSATIONS_SHOWN))))
+        shown = database.sql(_SHOWN.format(limit=_CONVERSATIONS_SHOWN))
+        console.print(_decisions(shown, bars=console.width >= _WIDE))
         for question, count, accuracy in database.sql(_ACCURACY).fetchall():
             console.print(f"{question}: {accuracy:.1%} of {count} as the authors expect")
         show_result(run, console)
@@ -55,14 +58,15 @@ def demo(
         raise typer.Exit(1)
 
 
-def _decisions(found: Any) -> Table:
-    """A row per conversation, a column per question."""
+def _decisions(found: Any, *, bars: bool) -> Table:
+    """A row per conversation, a column per question: the decision and its probability."""
     conversations: dict[str, dict[str, Text]] = {}
     questions: dict[str, None] = {}
     for conversation, question, decision, probability, correct in found.fetchall():
-        cell = Text(f"{decision} ")
+        cell = Text(f"{decision} ", style="red" if correct is False else "")
         cell.append(f"{probability:.2f} ", style="dim")
-        cell.append(bar(probability, _BAR), style="red" if correct is False else "green")
+        if bars:
+            cell.append(bar(probability, _BAR), style="red" if correct is False else "green")
         conversations.setdefault(conversation, {})[question] = cell
         questions[question] = None
     table = Table(title="What the embedded model decided", title_justify="left")

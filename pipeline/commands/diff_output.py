@@ -16,6 +16,7 @@ from pipeline.gate import Check, met
 _STYLES = {"same": "bold green", "moved": "bold red", "undecided": "bold yellow"}
 _CHECK_STYLES = {"passed": "green", "failed": "bold red", "undecided": "bold yellow"}
 _FLIPS_PRINTED = 10
+_QUESTIONS_PRINTED = 12
 
 
 def print_comparison(console: Console, comparison: Comparison, *, factors: bool) -> None:
@@ -31,6 +32,10 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
     for difference in comparison.differing:
         console.print(Text(f"Allowed: {difference}", style="yellow"))
     console.print(_questions(comparison))
+    left_out = len(comparison.questions) - len(_printed(comparison.questions, "flips"))
+    if left_out:
+        text = f"{left_out:,} more questions are in the table diff_summary and in the report."
+        console.print(Text(text, style="dim"))
     if overall["gold_pairs"]:
         console.print(_gold(comparison))
     if comparison.flips:
@@ -77,11 +82,18 @@ def _print_near_ties(console: Console, overall: Mapping[str, Any]) -> None:
     console.print(Text(text))
 
 
+def _printed(rows: Sequence[dict[str, Any]], *counts: str) -> list[dict[str, Any]]:
+    """The questions that moved most, in the order of the table."""
+    ranked = sorted(rows, key=lambda row: -sum(row[count] or 0 for count in counts))
+    kept = {id(row) for row in ranked[:_QUESTIONS_PRINTED]}
+    return [row for row in rows if id(row) in kept]
+
+
 def _questions(comparison: Comparison) -> Table:
     table = Table(title="Flips by question", title_justify="left", box=None, pad_edge=False)
     for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "κ", "AC1", "max TV"):
-        table.add_column(name, justify="left" if name == "question" else "right")
-    for row in [*comparison.questions, comparison.overall]:
+        table.add_column(name, justify="left" if name == "question" else "right", overflow="fold")
+    for row in [*_printed(comparison.questions, "flips"), comparison.overall]:
         low, high = row["flip_rate_cluster_low"], row["flip_rate_cluster_high"]
         table.add_row(
             Text(_name(row)),
@@ -101,10 +113,9 @@ def _questions(comparison: Comparison) -> Table:
 def _gold(comparison: Comparison) -> Table:
     table = Table(title="Against gold", title_justify="left", box=None, pad_edge=False)
     for name in ("question", "fixes", "breaks", "Δ accuracy", "95%", "McNemar p (BH)", "Δ Brier"):
-        table.add_column(name, justify="left" if name == "question" else "right")
-    for row in [*comparison.questions, comparison.overall]:
-        if not row["gold_pairs"]:
-            continue
+        table.add_column(name, justify="left" if name == "question" else "right", overflow="fold")
+    known = [row for row in comparison.questions if row["gold_pairs"]]
+    for row in [*_printed(known, "fixes", "breaks"), comparison.overall]:
         p, adjusted = row["mcnemar_p"], row["mcnemar_p_adjusted"]
         tested = "not testable" if p is None else f"{p:.3g}"
         table.add_row(

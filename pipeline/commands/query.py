@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,8 @@ from pipeline.commands.run import JsonOption
 
 if TYPE_CHECKING:
     import duckdb
+
+_WIDE = 400
 
 LATEST = """
 SELECT rubric_id, question_id, decision, count(*) AS conversations,
@@ -41,7 +44,6 @@ def query(
 
     from pipeline.querying import connect
 
-    console = Console(highlight=False)
     try:
         found = connect(output).sql(sql or LATEST)
     except duckdb.Error as error:
@@ -54,7 +56,8 @@ def query(
         for row in found.fetchall():
             typer.echo(json.dumps(dict(zip(names, row, strict=True)), default=str))
     else:
-        console.print(_table(found))
+        # What is not read on a terminal need not be cut to one.
+        Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(_table(found))
 
 
 def _table(found: duckdb.DuckDBPyRelation) -> Table:

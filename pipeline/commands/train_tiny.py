@@ -10,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import configs
 from engine.tiny.checkpoint import CHECKPOINT, load, save
 from engine.tiny.corpus import PHRASES, Corpus
 from engine.tiny.evidence import word_evidence
 from engine.tiny.tokenizer import VOCAB_SIZE, train_tokenizer
 from engine.tiny.train import Progress, train
 from pipeline.tiny.batches import BatchMaker
+from pipeline.tiny.demo import write_demo_data
 from pipeline.tiny.evaluation import (
     GoldConversation,
     Quality,
@@ -29,23 +31,23 @@ from rubrics.model import Rubric, load_rubric
 
 TOKENIZER_CONVERSATIONS = 4000
 EVIDENCE_CONVERSATIONS = 20_000
-VARIANT_SHARE = 0.3
+VARIANT_SHARE = 0.25
 
 
 def train_tiny(
     folder: Annotated[Path, typer.Option(help="Where the checkpoint goes.")] = CHECKPOINT,
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1500,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1400,
     seed: Annotated[int, typer.Option(help="Of weights, corpus and noise.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
 ) -> None:
-    """Train the embedded model and print how good it is."""
+    """Train the embedded model, rewrite the demonstration's data, print how good the model is."""
     _make_transformers_importable()
     console = Console(highlight=False)
     started = time.perf_counter()
     rubric = load_rubric("triage")
     tokenizer = train_tokenizer(tokenizer_texts(rubric))
     evidence = word_evidence(
-        (Corpus("train").conversation(i) for i in range(EVIDENCE_CONVERSATIONS)),
+        map(Corpus("train").conversation, range(EVIDENCE_CONVERSATIONS)),
         lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
         VOCAB_SIZE,
     )
@@ -64,6 +66,7 @@ def train_tiny(
         report=report,
     )
     save(model, tokenizer, folder)
+    write_demo_data(Path(configs.__file__).parent / "demo")
     console.print(f"wrote {folder} after {time.perf_counter() - started:.0f} s")
     measure_tiny(folder)
 

@@ -101,12 +101,14 @@ def attribute(
     effects = [
         _effect(factor, by_factor[factor], rates[factor], rates.get(REPEAT)) for factor in rates
     ]
+    strongest_first = sorted((f for f in rates if f != REPEAT), key=lambda f: (-rates[f].value, f))
     contrasts = [
-        _contrast(first, second, rates)
-        for first, second in combinations(sorted(f for f in rates if f != REPEAT), 2)
+        _contrast(first, second, rates) for first, second in combinations(strongest_first, 2)
     ]
     return Attribution(
-        pairs=pairs, effects=sorted(effects, key=lambda e: -e.rate), contrasts=contrasts
+        pairs=pairs,
+        effects=sorted(effects, key=lambda e: -e.rate),
+        contrasts=sorted(contrasts, key=lambda c: -c.difference),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +22,9 @@ FACTORS: dict[str, tuple[str, ...]] = {
         "min_batch_size",
     ),
     "label sets": ("joined_label_sets",),
-    "machine": ("cpu_model", "cpu_features", "machine_type", "threads", "memory_gib"),
+    "machine": ("cpu_model", "cpu_features", "cpus", "machine_type", "memory_gib", "threads"),
     "engine": (
+        "engine",
         "vllm_version",
         "torch_version",
         "transformers_version",
@@ -29,6 +32,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
         "plugin_version",
         "python_version",
         "compile",
+        "preloaded",
     ),
     "model": ("model", "model_sha256", "tokenizer_sha256"),
 }
@@ -43,23 +47,38 @@ _NAMES_ONLY = {"name", "distinct_engines"}
 def flat(fingerprint: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Fingerprint as dotted names and text values, in order.
 
-    >>> flat({"job": {"build": {"dtype": "bfloat16"}}})
-    {'job.build.dtype': 'bfloat16'}
+    A list of things with an id, such as rubrics, becomes one line for each: version and hash.
+
+    >>> flat({"job": {"build": {"dtype": "bfloat16"}, "seed": 42}})
+    {'job.build.dtype': 'bfloat16', 'job.seed': '42'}
     """
     found: dict[str, str] = {}
     for key, value in sorted(fingerprint.items()):
+        name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            found |= flat(value, f"{name}.")
         elif isinstance(value, list | tuple):
-            found[f"{prefix}{key}"] = " ".join(str(v) for v in value)
+            things = [item for item in value if isinstance(item, Mapping) and "id" in item]
+            found |= {f"{name}.{thing['id']}": _digest(thing) for thing in things}
+            if not things:
+                found[name] = " ".join(str(item) for item in value)
         else:
-            found[f"{prefix}{key}"] = "" if value is None else str(value)
+            found[name] = "" if value is None else str(value)
     return found
+
+
+def _digest(thing: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(thing, sort_keys=True).encode()).hexdigest()
+    return f"version {thing.get('version', '–')}, {digest[:12]}"
 
 
 def facts(run: Run) -> dict[str, str]:
     """Flat fingerprint of a run, with the release that made it."""
-    return flat({**run.fingerprint, "onepass_version": run.row["onepass_version"]})
+    fingerprint = run.fingerprint
+    # The engine repeats the build that the job states.
+    engine = {key: value for key, value in fingerprint["engine"].items() if key != "build"}
+    release = run.row["onepass_version"]
+    return flat({**fingerprint, "engine": engine, "onepass_version": release})
 
 
 def differing_factors(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
@@ -68,5 +87,5 @@ def differing_factors(first: Mapping[str, str], second: Mapping[str, str]) -> li
     for name in first.keys() | second.keys():
         leaf = name.rpartition(".")[2]
         if leaf not in _NAMES_ONLY and first.get(name, "") != second.get(name, ""):
-            found.add(_FACTOR_OF.get(leaf, leaf))
+            found.add("rubrics" if ".rubrics." in name else _FACTOR_OF.get(leaf, leaf))
     return sorted(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from pipeline import storage
@@ -42,6 +43,7 @@ def finish(
     is_overall = [(row["rubric_id"], row["question_id"]) == OVERALL for row in rows]
     comparison = Comparison(
         id=job.key.run_id,
+        made_at=datetime.now(UTC).isoformat(),
         sides=list(job.sides),
         overall=rows[is_overall.index(True)],
         questions=[row for row, overall in zip(rows, is_overall, strict=True) if not overall],

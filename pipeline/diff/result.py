@@ -4,6 +4,7 @@ draws. Written last, next to the tables; a comparison without one is unfinished.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class Comparison(BaseModel):
 
     Attributes:
         id: names it; follows from the runs compared.
+        made_at: ISO 8601, UTC.
         sides: baseline, candidate, then the others.
         overall, questions: rows of `diff_summary`.
         flips_total: how many rows of `diffs` changed; `flips` holds the worst of them.
@@ -59,6 +61,7 @@ class Comparison(BaseModel):
     """
 
     id: str
+    made_at: str
     sides: list[Side]
     overall: dict[str, Any]
     questions: list[dict[str, Any]]
@@ -95,9 +98,10 @@ def result_path(output: str, identity: str) -> str:
 
 
 def list_comparisons(output: str) -> list[str]:
-    """Ids of finished comparisons under `output`, sorted."""
-    found = storage.find(storage.join(output, "_comparisons", "*.json"))
-    return [path.rpartition("/")[2].removesuffix(".json") for path in found]
+    """Ids of finished comparisons under `output`, oldest first."""
+    paths = storage.find(storage.join(output, "_comparisons", "*.json"))
+    made = [(json.loads(storage.read_bytes(path))["made_at"], path) for path in paths]
+    return [path.rpartition("/")[2].removesuffix(".json") for _, path in sorted(made)]
 
 
 def load_comparison(output: str, identity: str) -> Comparison:

@@ -19,8 +19,11 @@ from rubrics.encoding import TextEncoder
 from rubrics.model import Question, Rubric
 
 BATCH_SIZE = 24
+MOST_CHARACTERS = 10_000
+"""Padded length of a batch's conversations; batches of long ones hold fewer."""
+
 BATCHES_PER_POOL = 8
-EASY_STEPS = 320
+EASY_STEPS = 240
 """Training begins with the shortest third of the conversations and the shipped rubric alone."""
 
 _DIALECTS: tuple[Literal["lines", "compact"], ...] = ("lines", "compact")
@@ -65,7 +68,7 @@ class BatchMaker:
         kind = rng.random()
         if kind >= variants:
             return rng.choices(self._shipped, weights=(3, 2))[0]
-        asked = reordered(self._rubric, rng) if kind < variants * 0.6 else reworded(rng)
+        asked = reordered(self._rubric, rng) if kind < variants * 0.7 else reworded(rng)
         dialect = rng.choice(_DIALECTS)
         return asked, compile_rubric(asked.rubric, self._encoder, dialect=dialect)
 
@@ -79,6 +82,7 @@ class BatchMaker:
             seeds = range(first, first + choice * size)
             drawn = sorted(map(self._corpus.conversation, seeds), key=_length)
             cut = [drawn[i : i + BATCH_SIZE] for i in range(0, size, BATCH_SIZE)]
+            cut = [batch[: max(2, MOST_CHARACTERS // _length(batch[-1]))] for batch in cut]
             random.Random(f"{self._seed}/order/{index}").shuffle(cut)
             self._pool = (index, cut)
         return self._pool[1][place]

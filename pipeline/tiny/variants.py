@@ -40,15 +40,16 @@ def _plain_answer(question: Question) -> Answer:
 
 
 def reordered(rubric: Rubric, rng: random.Random) -> Asked:
-    """Some of the shipped questions, in any order, the options of choices in any order."""
+    """Some of the shipped questions, in any order; at times the options of choices as well."""
     chosen = rng.sample(rubric.questions, rng.choice((1, 2, 3, 4, 4)))
-    questions = tuple(
-        q.model_copy(update={"options": tuple(rng.sample(q.options, len(q.options)))})
-        if q.type == "choice"
-        else q
-        for q in chosen
-    )
-    return shipped(rubric.model_copy(update={"questions": questions}))
+    if rng.random() < 0.4:
+        chosen = [
+            q.model_copy(update={"options": tuple(rng.sample(q.options, len(q.options)))})
+            if q.type == "choice"
+            else q
+            for q in chosen
+        ]
+    return shipped(rubric.model_copy(update={"questions": tuple(chosen)}))
 
 
 def reworded(rng: random.Random) -> Asked:

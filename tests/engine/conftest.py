@@ -10,11 +10,13 @@ import pytest
 from engine.builds import Build
 from engine.engine import DecisionEngine
 from engine.environment import yield_waiting_threads
+from engine.vllm_plugin import torchvision_fix
 from tests.engine.reference import Reference
 
 VOCAB_SIZE = 512
 
 yield_waiting_threads()  # the tests' own use of torch must not starve the engine
+torchvision_fix.install()  # some tests import vLLM or Transformers before any engine does
 
 
 @pytest.fixture(scope="session")

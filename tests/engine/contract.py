@@ -168,6 +168,17 @@ class EngineContract:
         assert counted.logits_columns > 0
         assert 0 < counted.engine_seconds <= counted.wall_seconds
 
+    def test_prefixes_are_shared_within_a_group_only(self, engine: Engine, vocab_size: int) -> None:
+        read = make_read("grouped", vocab_size, prompt_tokens=400)
+
+        def cached(group: str) -> int:
+            (result,) = engine.read([replace(read, cache_group=group)])
+            return result.cached_prompt_tokens
+
+        assert cached("one") == 0
+        assert cached("one") > 0
+        assert cached("two") == 0
+
     def test_serial_reads_take_one_or_two_steps(self, engine: Engine, vocab_size: int) -> None:
         before = engine.counters()
         results = [engine.read([make_read(f"serial-{i}", vocab_size)])[0] for i in range(4)]

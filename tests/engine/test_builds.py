@@ -18,6 +18,7 @@ def test_the_shipped_builds_differ_where_they_say() -> None:
     assert settings["flag_off"] == single_pass | {"single_pass_reads": False}
     assert settings["baseline"] == settings["flag_off"] | {
         "joined_label_sets": False,
+        "block_size": 128,
         "canvas_only_last_layer": False,
     }
     assert settings["fp32"] == single_pass | {"dtype": "float32"}

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import io
+import json
 import resource
 import sys
 import time
@@ -150,7 +151,14 @@ def main(arguments: list[str]) -> None:
     result = compare(job, units)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     row = result.overall
-    print(row["pairs"], row["flips"], f"{time.monotonic() - began:.1f} s", f"{peak:.0f} MiB")
+    figures = {
+        "pairs": row["pairs"],
+        "flips": row["flips"],
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time(), 1),
+        "peak_mib": round(peak),
+    }
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

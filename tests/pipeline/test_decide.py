@@ -185,19 +185,12 @@ def test_an_unknown_model_is_refused(tmp_path: Path) -> None:
 def test_a_finished_run_is_taken_over_whole(undisturbed: tuple[Path, Run]) -> None:
     folder, run = undisturbed
     job = make_job(folder, [load_rubric("triage"), CHAINED], records_per_part=8)
-    again = decide(job, resume=True, source=EngineSource(deaf_engine, noon))
+    again = decide(job, resume=True, source=EngineSource(must_not_start, noon))
     assert again.run_id != run.run_id
     assert (again.row["parts"], again.row["resumed_parts"]) == (8, 8)
     assert table_bytes(again) == table_bytes(run)
     differ = {k for k in run.row if again.row[k] != run.row[k]}
     assert differ == {"started_at", "finished_at", "seconds", "resumed_parts"}
-
-
-def deaf_engine(build: Build) -> FakeEngine:
-    """Starts, but dies at its first read."""
-    engine = fake_engine(build)
-    engine.kill()
-    return engine
 
 
 def test_only_new_and_changed_shards_are_computed(tmp_path: Path) -> None:

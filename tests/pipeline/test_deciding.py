@@ -26,7 +26,7 @@ class Answering(SharedEngine):
     """A fake engine whose results pass through `change` on their way out."""
 
     def __init__(self, change: Callable[[Read, ReadResult], ReadResult]) -> None:
-        super().__init__(fake_engine(BUILD))
+        super().__init__(lambda: fake_engine(BUILD))
         self.change = change
         self.calls: list[int] = []
 
@@ -173,7 +173,7 @@ def test_a_dead_engine_fails_the_part() -> None:
     engine = fake_engine(BUILD)
     engine.kill()
     with pytest.raises(EngineDeadError):
-        decide(part(3), SharedEngine(engine))
+        decide(part(3), SharedEngine(lambda: engine))
 
 
 def test_an_engine_that_mixes_up_results_is_noticed() -> None:
@@ -183,4 +183,4 @@ def test_an_engine_that_mixes_up_results_is_noticed() -> None:
             return results[::-1], cost
 
     with pytest.raises(AssertionError, match="do not match the reads"):
-        decide(part(3), Swapping(fake_engine(BUILD)))
+        decide(part(3), Swapping(lambda: fake_engine(BUILD)))

@@ -113,8 +113,9 @@ def test_reads_cover_every_canvas_and_draw(compiled: dict[str, CompiledRubric]) 
     assert isinstance(case, Case)
     canvases = compiled["chained"].stages[1]
     reads = case_reads(
-        case, 7, canvases, case.prompt_ids, replace(SETTINGS, samples=3), vocab_size=4096
+        case, 7, canvases, case.prompt_ids, replace(SETTINGS, samples=3), 4096, cache_group="g"
     )
+    assert {r.cache_group for r in reads} == {"g"}
     assert len({r.read_id for r in reads}) == len(reads) == 3 * len(canvases)
     for read, canvas in zip(reads[::3], canvases, strict=True):
         assert read.slots == tuple(s.position for s in canvas.slots)

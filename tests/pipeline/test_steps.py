@@ -47,16 +47,16 @@ def test_long_prompts_are_cut_into_chunks() -> None:
 
 def test_reads_that_start_alike_compute_the_rest_only() -> None:
     first, second = ReadShape(100, 0, 32), ReadShape(120, 90, 32)
-    count = count_steps([first, second], build(block_size=16))
-    assert count.computed_tokens == 100 + (120 - 80)
-    assert count.cached_tokens == 80
+    count = count_steps([first, second], build(block_size=32))
+    assert count.computed_tokens == 100 + (120 - 64)
+    assert count.cached_tokens == 64
     without = count_steps([first, second], build(enable_prefix_caching=False))
     assert without.cached_tokens == 0
 
 
 def test_the_same_prompt_again_computes_at_least_its_last_token() -> None:
-    count = count_steps([ReadShape(64, 0, 16), ReadShape(64, 64, 16)], build(block_size=16))
-    assert count.computed_tokens == 64 + 16
+    count = count_steps([ReadShape(64, 0, 16), ReadShape(64, 64, 16)], build(block_size=32))
+    assert count.computed_tokens == 64 + 32
 
 
 def test_every_read_is_counted_once() -> None:

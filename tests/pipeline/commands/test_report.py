@@ -12,7 +12,7 @@ from tests.pipeline.command_line import onepass
 def test_a_benchmark_becomes_a_page(tmp_path: Path) -> None:
     result, page = tmp_path / "cost.json", tmp_path / "page" / "bench.html"
     assert onepass("bench", "cost", "--output", str(result)) == 0
-    assert onepass("report", "--bench", str(result), "--output", str(page)) == 0
+    assert onepass("report", "--bench", str(result), "--file", str(page)) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "<svg" in text

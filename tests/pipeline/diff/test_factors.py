@@ -50,9 +50,9 @@ def test_flips_are_attributed_to_the_one_factor_that_differs(tmp_path: Path) -> 
     assert above.above_repeat_high is not None
     assert 0 < above.above_repeat_low < above.rate < above.above_repeat_high
     (contrast,) = found.contrasts
-    assert (contrast.first, contrast.second) == ("flag", "machine")
+    assert (contrast.first, contrast.second) == ("machine", "flag")
     assert contrast.low < contrast.difference < contrast.high
-    assert contrast.difference == pytest.approx((10 / 3 - 12) / n)
+    assert contrast.difference == pytest.approx((12 - 10 / 3) / n)
 
 
 def test_a_factor_is_where_a_fact_differs() -> None:
@@ -64,6 +64,17 @@ def test_a_factor_is_where_a_fact_differs() -> None:
     assert differing_factors(base, dtype) == ["dtype", "machine"]
     unknown = flat({"job": {"build": BUILD, "seed": 7}, "engine": C3})
     assert differing_factors(base, unknown) == ["seed"]
+
+
+def test_rubrics_are_facts_without_their_text() -> None:
+    def job(text: str) -> dict[str, str]:
+        return flat({"job": {"rubrics": [{"id": "triage", "version": "1", "instructions": text}]}})
+
+    one, other = job("Be brief."), job("Be exact.")
+    assert list(one) == ["job.rubrics.triage"]
+    assert one["job.rubrics.triage"].startswith("version 1, ")
+    assert differing_factors(one, other) == ["rubrics"]
+    assert differing_factors(one, job("Be brief.")) == []
 
 
 def test_facts_of_a_run_are_flat_text(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from engine.tiny.checkpoint import CHECKPOINT
 from engine.tiny.corpus import Corpus
 from pipeline.conversations import Message
-from pipeline.tiny.batches import BATCH_SIZE, BatchMaker, make_batch
+from pipeline.tiny.batches import BATCH_SIZE, EASY_STEPS, BatchMaker, make_batch
 from pipeline.tiny.variants import reordered, reworded, shipped
 from rubrics.compiler import compile_rubric
 from rubrics.model import load_rubric
@@ -58,5 +58,10 @@ def test_variants_compile_and_their_targets_sum_to_one(seed: int) -> None:
             assert sum(target.probabilities.values()) == pytest.approx(1.0)
 
 
-def test_a_batch_is_full() -> None:
-    assert len(BatchMaker(TOKENIZER, TRIAGE, seed=1, variants=0.0)(0).examples) == BATCH_SIZE
+def test_batches_are_full_unless_their_conversations_are_long() -> None:
+    make = BatchMaker(TOKENIZER, TRIAGE, seed=1, variants=0.0)
+    sizes = [len(make(step).examples) for step in range(EASY_STEPS, EASY_STEPS + 16)]
+    assert max(sizes) == BATCH_SIZE
+    assert min(sizes) < BATCH_SIZE
+    lengths = [len(e.prompt_rest_ids) for e in make(0).examples]
+    assert max(lengths) < 100
