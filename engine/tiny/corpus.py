@@ -28,6 +28,9 @@ TOPICS = ("billing", "symptoms", "scheduling")
 URGENCIES = ("routine", "soon", "urgent")
 HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
+FRAME_SHARE = 0.5
+MATTER_SHARE = 0.4
+SKIPPED_WORDS = (0.0, 0.0, 0.05, 0.1)  # in training, so that no single word decides
 LONG_SHARE = 0.03  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -90,7 +93,8 @@ class Corpus:
         labels = draw_labels(rng)
         sentences = self._user_sentences(rng, labels)
         messages = self._dialogue(rng, labels, sentences)
-        return LabelledConversation(seed, tuple(roughen(rng, messages)), labels)
+        skipped = rng.choice(SKIPPED_WORDS) if self.split == "train" else 0.0
+        return LabelledConversation(seed, tuple(roughen(rng, messages, skipped)), labels)
 
     def say(self, rng: random.Random, *path: str | int) -> str:
         """One sentence from the given place in the phrases, alternatives and slots filled."""
@@ -99,11 +103,40 @@ class Corpus:
             node = node[key]
         return self._expand(rng, str(rng.choice(node)))
 
+    def _cue(self, rng: random.Random, kind: str, value: str | int) -> str:
+        """A cue of frustration, urgency or the wish for a human: a sentence or a shared frame."""
+        if rng.random() < FRAME_SHARE:
+            if kind == "human":
+                return self.say(rng, "cues", "person_frames", value)
+            frames, slot = {
+                "urgency": ("time_frames", "when"),
+                "frustration": rng.choice(
+                    (("feeling_frames", "feeling"), ("verdict_frames", "verdict"))
+                ),
+            }[kind]
+            frame = str(rng.choice(self._phrases["cues"][frames]))
+            return self._expand(rng, frame.replace(f"{{{slot}}}", f"{{{slot}_{value}}}"))
+        return self.say(rng, "cues", kind, value)
+
+    def _core(self, rng: random.Random, topic: str, urgency: str) -> str:
+        """A sentence that carries both topic and urgency."""
+        if topic == "symptoms":
+            return self._matter(rng, topic, urgency, f"symptoms_{urgency}")
+        return self.say(rng, topic, urgency)
+
+    def _matter(self, rng: random.Random, topic: str, kind: str, matter: str) -> str:
+        """A sentence of the topic, or a frame of all topics around what it is about."""
+        if rng.random() >= MATTER_SHARE:
+            return self.say(rng, topic, kind)
+        frame = str(rng.choice(self._phrases["matters"]["frames"]))
+        return self._expand(rng, frame.replace("{matter}", f"{{matter_{matter}}}"))
+
     def _expand(self, rng: random.Random, text: str) -> str:
         while match := _GROUP.search(text):
             choice = rng.choice(match.group(1).split("|"))
             text = text[: match.start()] + choice + text[match.end() :]
-        text = _SLOT.sub(lambda match: self._fill(rng, match.group(1)), text)
+        while _SLOT.search(text):  # what fills a slot may have slots
+            text = _SLOT.sub(lambda match: self._fill(rng, match.group(1)), text)
         text = re.sub(r" +([.,!?])", r"\1", re.sub(r" {2,}", " ", text)).strip()
         return text[:1].upper() + text[1:] if rng.random() < 0.9 else text
 
@@ -122,15 +155,15 @@ class Corpus:
         core: list[str] = []
         generic = topic != "symptoms" and rng.random() < 0.55
         if generic:
-            core.append(self.say(rng, topic, "any"))
+            core.append(self._matter(rng, topic, "any", topic))
             if urgency != "routine" or rng.random() < 0.6:
-                core.append(self.say(rng, "cues", "urgency", urgency))
+                core.append(self._cue(rng, "urgency", urgency))
         else:
-            core.append(self.say(rng, topic, urgency))
+            core.append(self._core(rng, topic, urgency))
             if rng.random() < 0.2:
-                core.append(self.say(rng, "cues", "urgency", urgency))
+                core.append(self._cue(rng, "urgency", urgency))
         if rng.random() < 0.15 and topic != "symptoms":
-            core.append(self.say(rng, topic, "any"))
+            core.append(self._matter(rng, topic, "any", topic))
         rng.shuffle(core)
         extras = self._extras(rng, labels)
         if rng.random() < 0.3:  # sometimes the point comes last
@@ -143,11 +176,11 @@ class Corpus:
         level = labels.frustration
         if level > 1 or rng.random() < 0.4:
             for _ in range(2 if level > 1 and rng.random() < 0.4 else 1):
-                extras.append(self.say(rng, "cues", "frustration", level))
+                extras.append(self._cue(rng, "frustration", level))
         if labels.asks_for_human:
-            extras.append(self.say(rng, "cues", "human", "asks"))
-        elif rng.random() < 0.25:
-            extras.append(self.say(rng, "cues", "human", "declines"))
+            extras.append(self._cue(rng, "human", "asks"))
+        elif rng.random() < 0.35:
+            extras.append(self._cue(rng, "human", "declines"))
         if rng.random() < 0.2:
             other = rng.choice([topic for topic in TOPICS if topic != labels.topic])
             extras.append(self.say(rng, "around", "dropped", other))

@@ -11,8 +11,13 @@ _NEIGHBOURS = {
 }  # fmt: skip
 
 
-def roughen(rng: random.Random, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Type the user's messages the way one person would; the assistant's stay as they are."""
+def roughen(
+    rng: random.Random, messages: Iterable[tuple[str, str]], skipped: float = 0.0
+) -> list[tuple[str, str]]:
+    """Type the user's messages the way one person would; the assistant's stay as they are.
+
+    `skipped` is the share of words that the user leaves out.
+    """
     habits = {
         "lower": rng.random() < 0.25,
         "upper": rng.random() < 0.04,
@@ -22,9 +27,16 @@ def roughen(rng: random.Random, messages: Iterable[tuple[str, str]]) -> list[tup
     }
     slip_rate = rng.choice((0.0, 0.0, 0.0, 0.004, 0.015))
     return [
-        (role, _type(rng, content, habits, slip_rate) if role == "user" else content)
-        for role, content in messages
+        (role, _type(rng, _skip(rng, said, skipped), habits, slip_rate) if role == "user" else said)
+        for role, said in messages
     ]
+
+
+def _skip(rng: random.Random, text: str, share: float) -> str:
+    if not share:
+        return text
+    words = text.split(" ")
+    return " ".join(word for word in words if rng.random() >= share) or words[0]
 
 
 def _type(rng: random.Random, text: str, habits: dict[str, bool], slip_rate: float) -> str:
