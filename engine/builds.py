@@ -54,6 +54,13 @@ class Build(BaseModel):
                 f"canvas_length {self.canvas_length} leaves no room for a prompt in "
                 f"max_model_len {self.max_model_len}"
             )
+        canvases = self.max_num_seqs * self.canvas_length
+        if not self.single_pass_reads and canvases > self.max_num_batched_tokens:
+            # vLLM's scheduler would denoise a part of a canvas as if it were the whole.
+            raise ValueError(
+                f"max_num_batched_tokens {self.max_num_batched_tokens} cannot hold max_num_seqs x "
+                f"canvas_length = {canvases} tokens; raise it, or lower one of the two"
+            )
         return self
 
 

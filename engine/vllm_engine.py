@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -38,6 +39,9 @@ class Answer:
     error: str | None = None
 
 
+_in_this_process: weakref.WeakSet[VllmEngine] = weakref.WeakSet()
+
+
 class VllmEngine:
     """An `LLMEngine` for one build.
 
@@ -52,8 +56,10 @@ class VllmEngine:
         envs.disable_envs_cache()  # an earlier engine of this process froze the environment
         own_cores(threads)
         self._engine = LLMEngine.from_engine_args(EngineArgs(**engine_args(build, checkpoint)))
+        self._in_process = build.in_process
         if build.in_process:
             check_threads(threads)
+            _in_this_process.add(self)
         else:
             _watch_child(self._engine.engine_core)
         self._number = 0
@@ -125,7 +131,14 @@ class VllmEngine:
         self._engine.reset_prefix_cache()
 
     def shutdown(self) -> None:
-        self._engine.engine_core.shutdown()
+        client = self._engine.engine_core
+        _in_this_process.discard(self)
+        if not self._in_process or not _in_this_process:
+            client.shutdown()
+        elif client._finalizer.detach() is not None:
+            # The client's own shutdown also tears down what all engines of this process share.
+            client.engine_core.model_executor.shutdown()
+            client.engine_core.scheduler.shutdown()
 
 
 def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Plan:
         rejected: records and cases that become error rows, by code.
         prompt_lengths: tokens of every first prompt.
         widths: reads by canvas width.
-        met: label ids -> the last prompt with them; one stands for what all of them share.
+        label_sets: the distinct sets of label ids that reads ask for.
         dropped_tokens, escaped_control_tokens: sums over cases.
         conditional_questions: questions that an answer may rule out; the counts include them.
         steps: as the build runs it; `other` with `single_pass_reads` the other way round.
@@ -58,7 +58,7 @@ class Plan:
     rejected: Counter[str] = field(default_factory=Counter)
     prompt_lengths: list[int] = field(default_factory=list, repr=False)
     widths: Counter[int] = field(default_factory=Counter)
-    met: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict, repr=False)
+    label_sets: set[tuple[int, ...]] = field(default_factory=set, repr=False)
     dropped_tokens: int = 0
     escaped_control_tokens: int = 0
     conditional_questions: int = 0
@@ -164,6 +164,8 @@ def _add_part(
         plan.escaped_control_tokens += case.escaped_control_tokens
     stages = max((len(compiled[case.rubric_id].stages) for case in planned.cases), default=0)
     reads_per_call = build.max_num_seqs * CALLS_PER_BATCH
+    # Cached prefixes are shared within a part only. One prompt stands for all with its label ids.
+    met: dict[tuple[int, ...], tuple[int, ...]] = {}
     for stage in range(stages):
         reads = [
             read
@@ -171,8 +173,11 @@ def _add_part(
             for read in _stage_reads(case, compiled[case.rubric_id], stage, settings.samples)
         ]
         plan.widths.update(read.width for read in reads)
+        plan.label_sets.update(read.label_ids for read in reads)
         for start in range(0, len(reads), reads_per_call):
-            _add_call(plan, reads[start : start + reads_per_call], build)
+            call = reads[start : start + reads_per_call]
+            _add_call(plan, call, list(met.values()), build)
+            met.update((read.label_ids, read.prompt_ids) for read in call)
 
 
 def _stage_reads(case: Case, compiled: CompiledRubric, stage: int, samples: int) -> Iterator[Read]:
@@ -189,11 +194,12 @@ def _stage_reads(case: Case, compiled: CompiledRubric, stage: int, samples: int)
         yield from [Read("", prompt, canvas.template_ids, slots, canvas.label_ids)] * samples
 
 
-def _add_call(plan: Plan, reads: Sequence[Read], build: Build) -> None:
+def _add_call(
+    plan: Plan, reads: Sequence[Read], earlier: Sequence[tuple[int, ...]], build: Build
+) -> None:
     order = engine_order(reads, joined_label_sets=build.joined_label_sets)
     prompts = ((reads[place].prompt_ids, reads[place].width) for place in order)
-    call = shapes(prompts, list(plan.met.values()))
-    plan.met.update((read.label_ids, read.prompt_ids) for read in reads)
+    call = shapes(prompts, earlier)
     plan.steps += count_steps(call, build)
     other = build.model_copy(update={"single_pass_reads": not build.single_pass_reads})
     plan.other += count_steps(call, other)

@@ -97,8 +97,8 @@ def summarise(
     compared = [arm for arm in (REPEAT, FLAG_OFF, FLAG_ON) if any(s["arm"] == arm for s in samples)]
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     outside: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for sample in samples:
-        for name in (sample["set"], "all"):
+    for name in [*sets, "all"]:
+        for sample in _part(samples, name, "all"):
             seconds[name][sample["arm"]].append(sample["seconds"])
             outside[name][sample["arm"]].append(sample["seconds"] - sample["engine_seconds"])
     latency = {

@@ -67,6 +67,7 @@ def server_arguments(build: Build) -> dict[str, str | None]:
         "max-num-seqs": str(build.max_num_seqs),
         "max-num-batched-tokens": str(build.max_num_batched_tokens),
         "max-logprobs": str(build.max_logprobs),
+        "block-size": str(build.block_size),
         "kv-cache-memory-bytes": str(int(build.kv_cache_gib * 2**30)),
         "diffusion-config": json.dumps({"canvas_length": build.canvas_length}),
         "language-model-only": None,

@@ -31,6 +31,8 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
             console.print(Text(f"{overall[side]:,} decisions are in the {name} only."))
     for difference in comparison.differing:
         console.print(Text(f"Allowed: {difference}", style="yellow"))
+    agreed = [_number(overall[name]) or "undefined" for name in ("kappa", "ac1")]
+    console.print(Text(f"Agreement beyond chance: Cohen's κ {agreed[0]}, Gwet's AC1 {agreed[1]}."))
     console.print(_questions(comparison))
     left_out = len(comparison.questions) - len(_printed(comparison.questions, "flips"))
     if left_out:
@@ -41,7 +43,8 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
     if comparison.flips:
         console.print(_flips(comparison))
     if factors:
-        _print_attribution(console, comparison.attribution)
+        numbers = {side.run_id: f"{n} {side.build}" for n, side in enumerate(comparison.sides, 1)}
+        _print_attribution(console, comparison.attribution, numbers)
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
@@ -64,8 +67,8 @@ def percent(value: float | None) -> str:
 
 
 def _print_sides(console: Console, comparison: Comparison) -> None:
-    for side in comparison.sides:
-        console.print(Text(f"{side.role:<10}{side.run_id}  {side.build}", style="dim"))
+    for number, side in enumerate(comparison.sides, 1):
+        console.print(Text(f"{number} {side.role:<10}{side.run_id}  {side.build}", style="dim"))
 
 
 def _print_near_ties(console: Console, overall: Mapping[str, Any]) -> None:
@@ -84,14 +87,14 @@ def _print_near_ties(console: Console, overall: Mapping[str, Any]) -> None:
 
 def _printed(rows: Sequence[dict[str, Any]], *counts: str) -> list[dict[str, Any]]:
     """The questions that moved most, in the order of the table."""
-    ranked = sorted(rows, key=lambda row: -sum(row[count] or 0 for count in counts))
+    ranked = sorted(rows, key=lambda r: (-sum(r[c] or 0 for c in counts), -r["pairs"]))
     kept = {id(row) for row in ranked[:_QUESTIONS_PRINTED]}
     return [row for row in rows if id(row) in kept]
 
 
 def _questions(comparison: Comparison) -> Table:
     table = Table(title="Flips by question", title_justify="left", box=None, pad_edge=False)
-    for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "κ", "AC1", "max TV"):
+    for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "max TV"):
         table.add_column(name, justify="left" if name == "question" else "right", overflow="fold")
     for row in [*_printed(comparison.questions, "flips"), comparison.overall]:
         low, high = row["flip_rate_cluster_low"], row["flip_rate_cluster_high"]
@@ -102,8 +105,6 @@ def _questions(comparison: Comparison) -> Table:
             percent(row["flip_rate"]),
             f"{low:.2%} – {high:.2%}",
             percent(row["noise_floor"]),
-            _number(row["kappa"]),
-            _number(row["ac1"]),
             _number(row["max_total_variation"]),
             style="bold" if row is comparison.overall else None,
         )
@@ -148,13 +149,15 @@ def _flips(comparison: Comparison) -> Table:
     return table
 
 
-def _print_attribution(console: Console, attribution: Attribution) -> None:
+def _print_attribution(
+    console: Console, attribution: Attribution, numbers: Mapping[str, str]
+) -> None:
     pairs = Table(title="Pairs of runs", title_justify="left", box=None, pad_edge=False)
     for name in ("runs", "differ in", "flips", "of", "rate", "95%"):
         pairs.add_column(name, justify="left" if name in ("runs", "differ in") else "right")
     for pair in attribution.pairs:
         pairs.add_row(
-            Text(f"{pair.first} | {pair.second}"),
+            Text(f"{numbers[pair.first]} | {numbers[pair.second]}"),
             Text(", ".join(pair.factors) or "nothing (repeat)"),
             f"{pair.flips:,}",
             f"{pair.pairs:,}",

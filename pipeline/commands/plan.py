@@ -61,7 +61,7 @@ def as_data(plan: Plan, machines: Machines) -> dict[str, Any]:
         **plain,
         "rejected": dict(plan.rejected),
         "widths": dict(plan.widths),
-        "label_sets": len(plan.met),
+        "label_sets": len(plan.label_sets),
         "steps": vars(plan.steps),
         "steps_with_the_flag_the_other_way": vars(plan.other),
         "prompt_tokens": plan.percentiles(),
@@ -99,7 +99,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         )
     _show_prompts(plan, console)
     widths = ", ".join(f"{count} of width {width}" for width, count in sorted(plan.widths.items()))
-    console.print(f"canvases: {widths or 'none'}; {len(plan.met)} label sets")
+    console.print(f"canvases: {widths or 'none'}; {len(plan.label_sets)} label sets")
     if steps.reads:
         _show_steps(plan, console)
 

@@ -43,13 +43,23 @@ class Rate:
         variance = float(np.nanvar(self.replicates, ddof=1))
         return float(effective_size(self.value, self.total, self.clusters, variance))
 
-    def interval(self, confidence: float = 0.95, method: Method = "wilson") -> tuple[float, float]:
-        """Two-sided interval at the effective size; (0, 1) without items."""
+    @property
+    def varies(self) -> bool:
+        """Whether the sample shows how events cluster: some items are events, and some not."""
+        return 0 < self.count < self.total
+
+    def interval(
+        self,
+        confidence: float = 0.95,
+        method: Method = "wilson",
+        size: float | None = None,
+    ) -> tuple[float, float]:
+        """Two-sided interval at the effective size (or at `size`); (0, 1) without items."""
         if not self.total:
             return 0.0, 1.0
-        low, high = clustered_interval(
-            self.value, self.effective_size, self.clusters, confidence, method
-        )
+        if size is None:
+            size = self.effective_size
+        low, high = clustered_interval(self.value, size, self.clusters, confidence, method)
         return float(low), float(high)
 
 
@@ -67,10 +77,13 @@ def rate_of(sums: ClusterSums, events: int, items: int) -> Rate:
 def difference(
     first: Rate, second: Rate, confidence: float = 0.95, method: Method = "wilson"
 ) -> tuple[float, float]:
-    """Interval of `first - second`, paired: their correlation is that of the replicates."""
+    """Interval of `first - second`, paired: their correlation is that of the replicates.
+
+    Where only one of them varies, the other is taken to cluster like it.
+    """
     bounds = [
-        tuple(np.asarray(bound) for bound in rate.interval(confidence, method))
-        for rate in (first, second)
+        tuple(np.asarray(b) for b in rate.interval(confidence, method, _size(rate, other)))
+        for rate, other in ((first, second), (second, first))
     ]
     low, high = paired_difference(
         first.value,
@@ -80,6 +93,12 @@ def difference(
         correlation(first.replicates, second.replicates),
     )
     return float(low), float(high)
+
+
+def _size(rate: Rate, other: Rate) -> float:
+    if rate.varies or not other.varies:
+        return rate.effective_size
+    return rate.total * other.effective_size / other.total
 
 
 def correlation(first: Floats, second: Floats) -> float:

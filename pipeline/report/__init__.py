@@ -1,4 +1,5 @@
-"""A comparison as one HTML file that needs nothing else: no network, no server, no fonts.
+"""Comparisons and benchmarks as HTML files that need nothing else: no network, no server, no fonts.
 
-comparison -> views (what is said) + plots (where marks lie) -> template -> text
+comparison -> decisions_view, runs_view (what is said) + plots (where marks lie)
+           -> build: template.html, style.css, script.js -> text
 """

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from pipeline.diff.result import Comparison
 from pipeline.gate import Check, met
-from pipeline.report import plots, views
+from pipeline.report import decisions_view, plots, runs_view
 
 ROLE_NAMES = {
     "baseline": "Baseline",
@@ -62,13 +62,13 @@ def _text(name: str) -> str:
 
 
 def _numbers(comparison: Comparison) -> dict[str, Any]:
-    questions, question_ticks = views.question_rows(comparison)
-    effects, effect_ticks = views.effects(comparison)
-    gold = views.gold_rows(comparison)
-    facts = views.facts(comparison)
+    questions, question_ticks = decisions_view.question_rows(comparison)
+    effects, effect_ticks = runs_view.effects(comparison)
+    gold = decisions_view.gold_rows(comparison)
+    facts = runs_view.facts(comparison)
     differing = sum(fact.differs for fact in facts)
     return {
-        "figures": views.figures(comparison),
+        "figures": decisions_view.figures(comparison),
         "one_sided": _one_sided(comparison.overall),
         # With few questions all are shown; of many, those without a flip fold away.
         "moved_questions": [q for q in questions if q.flips or q.overall or len(questions) <= 13],
@@ -76,15 +76,15 @@ def _numbers(comparison: Comparison) -> dict[str, Any]:
             q for q in questions if not (q.flips or q.overall or len(questions) <= 13)
         ],
         "question_ticks": question_ticks,
-        "matrix": views.matrix(comparison),
+        "matrix": runs_view.matrix(comparison),
         "common": max((pair.pairs for pair in comparison.attribution.pairs), default=0),
         "effects": effects,
         "effect_ticks": effect_ticks,
-        "contrasts": views.contrasts(comparison),
+        "contrasts": runs_view.contrasts(comparison),
         "gold": gold,
         "gold_left_out": sum(bool(q["gold_pairs"]) for q in comparison.questions)
         - max(len(gold) - 1, 0),
-        "speed": views.speed(comparison),
+        "speed": runs_view.speed(comparison),
         "facts": facts,
         "facts_note": f"{differing} of {len(facts)} facts about the builds and machines differ."
         if differing
@@ -102,10 +102,10 @@ def _one_sided(overall: dict[str, Any]) -> str:
 
 
 def _flips(comparison: Comparison) -> dict[str, Any]:
-    rows = views.flip_rows(comparison)
+    rows = decisions_view.flip_rows(comparison)
     return {
         "flips": rows,
-        "flips_note": views.shown_note(rows, comparison.flips_total)
+        "flips_note": decisions_view.shown_note(rows, comparison.flips_total)
         if rows
         else "No decision differs.",
         "flip_questions": sorted({row["question"] for row in rows}),

@@ -114,4 +114,5 @@ def test_same_answers_from_a_child_process(on: Engine, checkpoint: Path, tmp_pat
         assert there["note"]["single_pass"]
         found = [[at[str(label)] for label in read.label_ids] for at in there["logprobs"]]
         assert np.abs(here.logprobs - np.array(found)).max() < 1e-5
-    assert answers[-1]["note"]["totals"]["steps"] == 1
+    # They reach the child one by one: at worst a step for each, where two steps a read make eight.
+    assert 1 <= max(one["note"]["totals"]["steps"] for one in answers) <= len(reads)

@@ -13,8 +13,10 @@ from pipeline.cli import app
 from pipeline.diff.result import Comparison
 from pipeline.gate import Check
 from pipeline.report.build import render
+from pipeline.report.decisions_view import question_rows
 from pipeline.report.plots import bar, log_percent, rate_axis
-from pipeline.report.views import matrix, question_rows, signed
+from pipeline.report.runs_view import matrix
+from pipeline.report.words import signed
 from tests.pipeline.diff.cases import compared, items, two_runs
 from tests.pipeline.report.example import ODD_ID, example
 

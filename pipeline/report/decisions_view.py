@@ -1,14 +1,14 @@
-"""What the report says, section by section, as text and numbers ready to be shown."""
+"""What the report says about decisions, as text and numbers ready to be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.diff.result import Comparison, Side
-from pipeline.report.plots import Bar, rate_axis
-from pipeline.report.plots import bar as make_bar
+from pipeline.diff.result import Comparison
+from pipeline.report.plots import Bar, bar, rate_axis
+from pipeline.report.words import name_of, number, percent, signed
 
 _CLASS_WORDS = {
     "substantive": "substantive",
@@ -45,25 +45,6 @@ class QuestionRow:
     bar: Bar
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A pair of runs in the agreement matrix; `shade` is 0 to 100."""
-
-    text: str
-    note: str
-    shade: float
-    same: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One line of the fingerprints."""
-
-    name: str
-    values: list[str]
-    differs: bool
-
-
 def figures(comparison: Comparison) -> list[Figure]:
     """The numbers that a reader wants before any table."""
     o = comparison.overall
@@ -95,8 +76,10 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 
 def question_rows(comparison: Comparison) -> tuple[list[QuestionRow], list[Any]]:
-    """All questions, most flips first, then the total; and the axis of their bars."""
-    rows = sorted(comparison.questions, key=lambda r: (-(r["flip_rate"] or 0), _name(r)))
+    """The total, then all questions, most flips first; and the ticks of their bars' axis."""
+    rows = sorted(
+        comparison.questions, key=lambda r: (-r["flips"], -(r["flip_rate"] or 0), name_of(r))
+    )
     everything = [comparison.overall, *rows]
     axis = rate_axis([r["flip_rate_cluster_high"] for r in everything if r["pairs"]])
     return [_question_row(r, axis, r is comparison.overall) for r in everything], axis.ticks
@@ -111,7 +94,7 @@ def _question_row(row: Mapping[str, Any], axis: Any, overall: bool) -> QuestionR
         if count:
             kinds.append(f"{count:,} {word + 's' * (count > 1) if word else name}")
     return QuestionRow(
-        name="All questions" if overall else _name(row),
+        name="All questions" if overall else name_of(row),
         overall=overall,
         flips=row["flips"],
         pairs=row["pairs"],
@@ -122,63 +105,8 @@ def _question_row(row: Mapping[str, Any], axis: Any, overall: bool) -> QuestionR
         kappa=number(row["kappa"]),
         ac1=number(row["ac1"]),
         movement=number(row["max_total_variation"]),
-        bar=make_bar(axis, low, rate, high, row["noise_floor"]),
+        bar=bar(axis, low, rate, high, row["noise_floor"]),
     )
-
-
-def matrix(comparison: Comparison) -> list[list[Cell]]:
-    """Flips between any two of the runs; rows and columns in the order of the sides."""
-    pairs = {(p.first, p.second): p for p in comparison.attribution.pairs}
-    largest = max((p.rate for p in pairs.values()), default=0.0) or 1.0
-    rows = []
-    for first in comparison.sides:
-        cells = []
-        for second in comparison.sides:
-            pair = pairs.get((first.run_id, second.run_id)) or pairs.get(
-                (second.run_id, first.run_id)
-            )
-            if pair is None:
-                cells.append(Cell("", "", 0.0, True))
-                continue
-            note = f"{pair.rate:.2%}, differ in {', '.join(pair.factors) or 'nothing (repeat)'}"
-            shade = round(100 * pair.rate / largest)
-            cells.append(Cell(f"{pair.flips:,}", note, shade, False))
-        rows.append(cells)
-    return rows
-
-
-def effects(comparison: Comparison) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Factors, strongest first, with bars on a common axis."""
-    found = comparison.attribution.effects
-    axis = rate_axis([e.high for e in found])
-    rows = [
-        {
-            "name": "repeat (nothing differs)" if e.factor == "repeat" else e.factor,
-            "pairs": e.run_pairs,
-            "rate": f"{e.rate:.2%}",
-            "interval": f"{e.low:.2%} to {e.high:.2%}",
-            "above": "" if e.above_repeat is None else signed(e.above_repeat, ".2%"),
-            "above_interval": ""
-            if e.above_repeat_low is None or e.above_repeat_high is None
-            else f"{signed(e.above_repeat_low, '.2%')} to {signed(e.above_repeat_high, '.2%')}",
-            "bar": make_bar(axis, e.low, e.rate, e.high, None),
-        }
-        for e in found
-    ]
-    return rows, axis.ticks
-
-
-def contrasts(comparison: Comparison) -> list[dict[str, str]]:
-    """Paired differences between factors, largest first."""
-    return [
-        {
-            "name": f"{c.first} minus {c.second}",
-            "difference": signed(c.difference, ".2%"),
-            "interval": f"{signed(c.low, '.2%')} to {signed(c.high, '.2%')}",
-            "told": "yes" if c.low > 0 or c.high < 0 else "not by this sample",
-        }
-        for c in comparison.attribution.contrasts
-    ]
 
 
 def flip_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -188,7 +116,7 @@ def flip_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "rank": rank,
             "kind": _CLASS_WORDS[flip["flip_class"]],
             "conversation": flip["conversation_id"],
-            "question": _name(flip),
+            "question": name_of(flip),
             "baseline": _answer(flip, "baseline"),
             "candidate": _answer(flip, "candidate"),
             "margin": _margin(flip),
@@ -199,49 +127,6 @@ def flip_rows(comparison: Comparison) -> list[dict[str, Any]]:
         }
         for rank, flip in enumerate(comparison.flips, 1)
     ]
-
-
-def facts(comparison: Comparison) -> list[Fact]:
-    """Fingerprints of all sides, line by line, those that differ first."""
-    names = sorted({name for side in comparison.sides for name in side.facts})
-    found = []
-    for name in names:
-        values = [side.facts.get(name, "") for side in comparison.sides]
-        found.append(Fact(name, values, len(set(values)) > 1))
-    return sorted(found, key=lambda f: (not f.differs, f.name))
-
-
-def speed(comparison: Comparison) -> list[tuple[str, list[str]]]:
-    """Steps and speed of every side, one line per figure."""
-    lines: list[tuple[str, list[str]]] = []
-    for label, figure in _SPEED.items():
-        lines.append((label, [figure(side) for side in comparison.sides]))
-    return lines
-
-
-def _value(side: Side, name: str) -> float:
-    value = side.figures.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _ratio(side: Side, over: str, under: str, style: str) -> str:
-    divisor = _value(side, under)
-    return format(_value(side, over) / divisor, style) if divisor else "unknown"
-
-
-_SPEED: dict[str, Callable[[Side], str]] = {
-    "Decisions": lambda s: f"{_value(s, 'decisions'):,.0f}",
-    "Reads": lambda s: f"{_value(s, 'reads'):,.0f}",
-    "Engine steps": lambda s: f"{_value(s, 'steps'):,.0f}",
-    "Steps per read": lambda s: _ratio(s, "steps", "reads", ".2f"),
-    "Reads in one step": lambda s: _ratio(s, "single_pass", "reads", ".1%"),
-    "Reads per second in the engine": lambda s: _ratio(s, "reads", "engine_seconds", ",.1f"),
-    "Decisions per second, whole run": lambda s: _ratio(s, "decisions", "seconds", ",.1f"),
-    "Prompt tokens from the cache": lambda s: _ratio(
-        s, "prompt_tokens_cached", "prompt_tokens", ".1%"
-    ),
-    "Error rows": lambda s: f"{_value(s, 'errors'):,.0f}",
-}
 
 
 def gold_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -259,7 +144,7 @@ def gold_rows(comparison: Comparison) -> list[dict[str, Any]]:
             test += f", adjusted {adjusted:.3g}"
         rows.append(
             {
-                "name": "All questions" if row is comparison.overall else _name(row),
+                "name": "All questions" if row is comparison.overall else name_of(row),
                 "accuracy": f"{row['baseline_accuracy']:.1%} to {row['candidate_accuracy']:.1%}",
                 "fixes": f"{row['fixes']:,}",
                 "breaks": f"{row['breaks']:,}",
@@ -279,25 +164,6 @@ def _delta(row: Mapping[str, Any], metric: str) -> tuple[str, str]:
     low, high = row[f"delta_{name}_low"], row[f"delta_{name}_high"]
     style = ".2%" if name == "accuracy" else ".4f"
     return signed(value, style), f"{signed(low, style)} to {signed(high, style)}"
-
-
-def signed(value: float, style: str) -> str:
-    """A difference with its sign, a real minus included."""
-    return format(value, f"+{style}").replace("-", "\N{MINUS SIGN}")
-
-
-def percent(value: float | None) -> str:
-    """A rate; "unknown" where there is none."""
-    return "unknown" if value is None else f"{value:.2%}"
-
-
-def number(value: float | None) -> str:
-    """Three decimals; a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['rubric_id']}/{row['question_id']}"
 
 
 def _answer(flip: Mapping[str, Any], side: str) -> str:
