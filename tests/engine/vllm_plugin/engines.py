@@ -70,6 +70,13 @@ class Engine:
         )
         self._asked = 0
 
+    def close(self) -> None:
+        """Free what is this engine's own: vLLM's shutdown, also when the engine is collected,
+        tears down what the other engines of the process share with it."""
+        self.engine.engine_core._finalizer.detach()
+        self.core.model_executor.shutdown()
+        self.core.scheduler.shutdown()
+
     @property
     def core(self) -> Any:
         """The `EngineCore`."""

@@ -38,4 +38,4 @@ def test_preempted_reads(checkpoint: Path, on: Engine, monkeypatch: pytest.Monke
     on.forget()
     assert largest_difference(on.ask(reads, committing), together) < 1e-4
     assert [one.note["single_pass"] for one in together] == [False] * 6 + [True] * 6
-    tight.engine.engine_core.shutdown()
+    tight.close()
