@@ -76,6 +76,8 @@ prepare(Build.model_validate({{"name": "b", "threads": 1}}))
 check_threads(1)
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    # vLLM preloads an OpenMP into children of this process; it would read the number at start.
+    environment.pop("LD_PRELOAD", None)
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
