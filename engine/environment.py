@@ -46,8 +46,9 @@ def prepare(build: Build) -> None:
     os.environ.pop("VLLM_CPU_KVCACHE_SPACE", None)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_cache() / "inductor"))
-    if "torch" in sys.modules:
-        _fix_imported_torch(build, threads)
+    dynamo = sys.modules.get("torch._dynamo.config")
+    if dynamo is not None:  # it read the environment when torch was imported; tell it again
+        dynamo.disable = build.compile == "off"  # type: ignore[attr-defined]
 
 
 def yield_waiting_threads() -> None:
@@ -63,17 +64,6 @@ def yield_waiting_threads() -> None:
 def _cores_of_children(threads: int) -> str:
     """Cores the child's worker binds its threads to, as vLLM wants them listed."""
     return ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-
-
-def _fix_imported_torch(build: Build, threads: int) -> None:
-    """Torch read the environment when it was imported; tell it again."""
-    import torch
-
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
-    dynamo = sys.modules.get("torch._dynamo.config")
-    if dynamo is not None:
-        dynamo.disable = build.compile == "off"  # type: ignore[attr-defined]
 
 
 def _cache() -> Path:
@@ -97,14 +87,20 @@ def own_cores(threads: int) -> list[int]:
     return sorted(cores)
 
 
-def check_threads(threads: int) -> None:
-    """Raise `RuntimeError` unless torch runs `threads` threads for the calling thread."""
+def settle_threads(threads: int) -> None:
+    """Let torch run `threads` threads for the calling thread.
+
+    `prepare` is too late for an OpenMP that was loaded before it, by an import of torch or by
+    LD_PRELOAD: it read OMP_NUM_THREADS then. Raises `RuntimeError` where torch keeps another
+    number.
+    """
     import torch
 
+    torch.set_num_threads(threads)
     found = torch.get_num_threads()
     if found != threads:
         raise RuntimeError(
-            f"torch runs {found} threads instead of {threads}: it was imported before the engine "
-            f"was built; set OMP_NUM_THREADS={threads} before Python starts"
+            f"torch runs {found} threads instead of {threads}: set OMP_NUM_THREADS={threads} "
+            "before Python starts"
         )
     logger.info("torch runs %d threads on cores %s", found, sorted(os.sched_getaffinity(0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.reads import Read
+from engine.reads import Read, ReadResult
 
 
 class IncompleteAnswerError(RuntimeError):
@@ -62,3 +62,13 @@ def label_logprobs(read: Read, flat: Any) -> dict[int, dict[int, float]]:
                 f"canvas position {slot}"
             ) from None
     return found
+
+
+def read_result(read: Read, output: Any, batch_reads: int) -> ReadResult:
+    """`read`'s result from vLLM's `RequestOutput`; raises as `label_logprobs` does."""
+    return ReadResult(
+        read.read_id,
+        label_logprobs(read, output.outputs[0].logprobs),
+        batch_reads=batch_reads,
+        cached_prompt_tokens=output.num_cached_tokens or 0,
+    )

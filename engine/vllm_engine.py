@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import Checkpoint
-from engine.environment import check_threads, own_cores
+from engine.environment import own_cores, settle_threads
 from engine.reads import EngineDeadError, Read
 from engine.requests import sampling_params
 
@@ -58,7 +58,7 @@ class VllmEngine:
         self._engine = LLMEngine.from_engine_args(EngineArgs(**engine_args(build, checkpoint)))
         self._in_process = build.in_process
         if build.in_process:
-            check_threads(threads)
+            settle_threads(threads)
             _in_this_process.add(self)
         else:
             _watch_child(self._engine.engine_core)
@@ -135,10 +135,19 @@ class VllmEngine:
         _in_this_process.discard(self)
         if not self._in_process or not _in_this_process:
             client.shutdown()
-        elif client._finalizer.detach() is not None:
-            # The client's own shutdown also tears down what all engines of this process share.
-            client.engine_core.model_executor.shutdown()
-            client.engine_core.scheduler.shutdown()
+        else:
+            free_one_engine(client)
+
+
+def free_one_engine(client: Any) -> None:
+    """Free what is the in-process engine's own. Repeatable.
+
+    The client's own shutdown, which also runs when the client is collected, would tear down what
+    all engines of the process share.
+    """
+    if client._finalizer.detach() is not None:
+        client.engine_core.model_executor.shutdown()
+        client.engine_core.scheduler.shutdown()
 
 
 def engine_args(build: Build, checkpoint: Checkpoint) -> dict[str, Any]:

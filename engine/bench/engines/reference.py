@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import resolve
-from engine.environment import prepare, threads_of
+from engine.environment import prepare, settle_threads, threads_of
 from engine.reads import EngineCounters, Read, ReadResult
 
 
@@ -20,14 +20,14 @@ class ReferenceEngine:
         import torch
         from transformers import DiffusionGemmaForBlockDiffusion
 
-        torch.set_num_threads(threads_of(build))
+        settle_threads(threads_of(build))
         self._model = DiffusionGemmaForBlockDiffusion.from_pretrained(
             str(checkpoint.path), dtype=getattr(torch, build.dtype)
         ).eval()
         self._configuration = {
             "model": build.model,
             "dtype": build.dtype,
-            "threads": torch.get_num_threads(),
+            "threads": threads_of(build),
             "attention": self._model.config._attn_implementation,
             "batch": 1,
         }

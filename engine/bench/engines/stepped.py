@@ -10,11 +10,11 @@ from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import resolve
-from engine.environment import own_cores, prepare, threads_of
+from engine.environment import own_cores, prepare, settle_threads, threads_of
 from engine.facts import fingerprint
 from engine.machine import read_machine
 from engine.reads import EngineCounters, Read, ReadResult
-from engine.requests import label_logprobs, sampling_params
+from engine.requests import read_result, sampling_params
 from engine.vllm_engine import NOTE_KEY, engine_args
 
 
@@ -34,6 +34,7 @@ class SteppedEngine:
         own_cores(threads)
         self._arguments = engine_args(build, checkpoint)
         self._engine = LLMEngine.from_engine_args(EngineArgs(**self._arguments))
+        settle_threads(threads)
         self._fingerprint = fingerprint(build, checkpoint, read_machine(), threads)
         self._number = 0
         self._counters = EngineCounters()
@@ -50,12 +51,7 @@ class SteppedEngine:
     def _results(self, reads: Sequence[Read], outputs: Sequence[Any]) -> list[ReadResult]:
         self._count(outputs)
         return [
-            ReadResult(
-                read.read_id,
-                label_logprobs(read, output.outputs[0].logprobs),
-                batch_reads=len(reads),
-                cached_prompt_tokens=output.num_cached_tokens or 0,
-            )
+            read_result(read, output, len(reads))
             for read, output in zip(reads, outputs, strict=True)
         ]
 

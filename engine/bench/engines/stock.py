@@ -10,11 +10,11 @@ from typing import Any
 
 from engine.builds import Build
 from engine.checkpoints import resolve
-from engine.environment import own_cores, prepare, threads_of
+from engine.environment import own_cores, prepare, settle_threads, threads_of
 from engine.facts import fingerprint
 from engine.machine import read_machine
 from engine.reads import EngineCounters, Read, ReadResult
-from engine.requests import label_logprobs, sampling_params
+from engine.requests import read_result, sampling_params
 from engine.vllm_engine import engine_args
 
 
@@ -30,6 +30,7 @@ class StockEngine:
         own_cores(threads)
         self._arguments = stock_arguments(engine_args(build, checkpoint))
         self._llm = LLM(**self._arguments)
+        settle_threads(threads)
         self._fingerprint = fingerprint(build, checkpoint, read_machine(), threads)
 
     def read(self, reads: Sequence[Read]) -> list[ReadResult]:
@@ -42,12 +43,7 @@ class StockEngine:
             use_tqdm=False,
         )
         return [
-            ReadResult(
-                read.read_id,
-                label_logprobs(read, output.outputs[0].logprobs),
-                batch_reads=len(reads),
-                cached_prompt_tokens=output.num_cached_tokens or 0,
-            )
+            read_result(read, output, len(reads))
             for read, output in zip(reads, outputs, strict=True)
         ]
 

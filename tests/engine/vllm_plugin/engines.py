@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from engine.reads import Read
 from engine.requests import sampling_params
+from engine.vllm_engine import free_one_engine
 
 VOCABULARY = 512
 CANVAS = 64
@@ -71,11 +72,7 @@ class Engine:
         self._asked = 0
 
     def close(self) -> None:
-        """Free what is this engine's own: vLLM's shutdown, also when the engine is collected,
-        tears down what the other engines of the process share with it."""
-        self.engine.engine_core._finalizer.detach()
-        self.core.model_executor.shutdown()
-        self.core.scheduler.shutdown()
+        free_one_engine(self.engine.engine_core)
 
     @property
     def core(self) -> Any:
