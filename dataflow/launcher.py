@@ -17,13 +17,13 @@ from zoneinfo import ZoneInfo
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline.config import Job, LoadedJob, load_job
-from pipeline.finishing import start_run
-from pipeline.inference import EngineSource
-from pipeline.launching import PARAMETERS
-from pipeline.machines import load_machines
-from pipeline.running import prepare
-from pipeline.workers import strings, worker_options
+from pipeline.cloud.launching import PARAMETERS
+from pipeline.cloud.workers import strings, worker_options
+from pipeline.deciding.inference import EngineSource
+from pipeline.estimating.machines import load_machines
+from pipeline.jobs.config import Job, LoadedJob, load_job
+from pipeline.jobs.running import prepare
+from pipeline.output.finishing import start_run
 from pipeline.yaml_files import ConfigError
 
 OVERRIDES = tuple(name for name in PARAMETERS if name in Job.model_fields)

@@ -27,7 +27,7 @@ from pipeline.commands import (
     run,
     train_tiny,
 )
-from pipeline.runs import RunNotFoundError
+from pipeline.output.runs import RunNotFoundError
 from pipeline.yaml_files import ConfigError
 from rubrics.errors import RubricError
 

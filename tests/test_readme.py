@@ -9,8 +9,8 @@ import yaml
 from typer.main import get_command
 
 from pipeline.cli import app
-from pipeline.config import Job
-from pipeline.tables import TABLES
+from pipeline.jobs.config import Job
+from pipeline.output.tables import TABLES
 from rubrics.model import Rubric
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

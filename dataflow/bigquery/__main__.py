@@ -17,9 +17,9 @@ from dataflow.bigquery.statements import (
     view,
 )
 from pipeline import storage
-from pipeline.machines import load_machines
-from pipeline.runs import Run, list_runs
-from pipeline.tables import DECISIONS, ERRORS, OPTION_PROBABILITIES, RUNS, TABLES
+from pipeline.estimating.machines import load_machines
+from pipeline.output.runs import Run, list_runs
+from pipeline.output.tables import DECISIONS, ERRORS, OPTION_PROBABILITIES, RUNS, TABLES
 
 app = typer.Typer(help="BigQuery statements for the tables of an output folder; prints SQL.")
 

@@ -1,5 +1,5 @@
-"""BigQuery statements, derived from `pipeline.tables`: tables over the files, tables loaded from
-them, views on either.
+"""BigQuery statements, derived from `pipeline.output.tables`: tables over the files, tables
+loaded from them, views on either.
 
 Both kinds of table have the same names and columns, so every view and every question works on a
 dataset of either kind. Tables over files show what is in the bucket now, also while a run writes;
@@ -15,8 +15,8 @@ from string import Template
 
 import pyarrow as pa
 
-from pipeline.machines import Machines
-from pipeline.tables import OPTION_PROBABILITIES, PARTITION_KEYS, TABLES, Column, Table
+from pipeline.estimating.machines import Machines
+from pipeline.output.tables import OPTION_PROBABILITIES, PARTITION_KEYS, TABLES, Column, Table
 
 _TYPES = {
     pa.string(): "STRING",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.bench.results import BenchResult, Recorder, Size
-from pipeline.machines import Busy, Machines
+from pipeline.estimating.machines import Busy, Machines
 
 HOURS_TO_SECONDS = 3600
 BATCH_READS = 16  # reads that share an engine step at full load

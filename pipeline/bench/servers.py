@@ -26,7 +26,7 @@ from engine.environment import prepare
 from engine.reads import Read, ReadResult
 from engine.requests import extra_args
 from pipeline.bench.process_memory import tree_gib
-from pipeline.conversations import Conversation
+from pipeline.input.conversations import Conversation
 from rubrics.model import Question, Rubric
 
 START_TIMEOUT = 600

@@ -19,9 +19,9 @@ from tokenizers import Tokenizer
 from engine.bench.read_sets import fixed_length_reads
 from engine.checkpoints import Checkpoint
 from engine.reads import Read
-from pipeline.conversations import Conversation, Rejected
 from pipeline.importers.jevbench_240 import import_cases
-from pipeline.records import parse_record
+from pipeline.input.conversations import Conversation, Rejected
+from pipeline.input.records import parse_record
 from rubrics.canvas import Canvas
 from rubrics.compiler import CompiledRubric, Dialect, compile_rubric
 from rubrics.encoding import TextEncoder

@@ -13,8 +13,8 @@ from rich.table import Table
 from pipeline.commands.run import JsonOption, VerboseOption
 
 if TYPE_CHECKING:
-    from pipeline.deciding import DecidedPart
-    from pipeline.inference import EngineSource
+    from pipeline.deciding.answering import DecidedPart
+    from pipeline.deciding.inference import EngineSource
 
 _BAR = 30
 
@@ -33,7 +33,7 @@ def ask(
     """Decide one conversation under a rubric and show the probability of every option."""
     content = sys.stdin.read() if text == "-" else text
     console = Console(stderr=True, highlight=False)
-    from pipeline.quiet import log_level
+    from pipeline.terminal.quiet import log_level
 
     with log_level(verbose), console.status("Starting the engine"):
         decided = decide_text(rubric, content, build=build, samples=samples, seed=seed)
@@ -60,12 +60,12 @@ def decide_text(
 ) -> DecidedPart:
     """Decide a conversation of one user message; raises ConfigError, RubricError."""
     from engine.checkpoints import resolve
-    from pipeline.config import load_build, load_rubrics
-    from pipeline.conversations import Conversation, Message
-    from pipeline.deciding import Decider
-    from pipeline.inference import EngineSource, SharedEngine
-    from pipeline.planning import PlanSettings, plan_part
-    from pipeline.spec import compile_rubrics
+    from pipeline.deciding.answering import Decider
+    from pipeline.deciding.inference import EngineSource, SharedEngine
+    from pipeline.deciding.planning import PlanSettings, plan_part
+    from pipeline.deciding.spec import compile_rubrics
+    from pipeline.input.conversations import Conversation, Message
+    from pipeline.jobs.config import load_build, load_rubrics
 
     source = source or EngineSource()
     loaded = load_build(build)

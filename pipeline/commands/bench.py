@@ -22,7 +22,7 @@ from pipeline.bench.workload import (
     jevbench_requests,
     workload_requests,
 )
-from pipeline.machines import load_machines
+from pipeline.estimating.machines import load_machines
 
 app = typer.Typer(help="Measure: steps, latency, throughput, cost, peers.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipeline.commands.ask import bar
 from pipeline.commands.run import JsonOption, VerboseOption, run_job, show_result
-from pipeline.config import load_job
+from pipeline.jobs.config import load_job
 
 _CONVERSATIONS_SHOWN = 8
 _BAR = 8
@@ -39,7 +39,7 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Decide the conversations that ship with the embedded model, and show what came out."""
-    from pipeline.querying import connect
+    from pipeline.output.querying import connect
 
     loaded = load_job("demo", {"output": output})
     progress = Console(stderr=True, highlight=False)

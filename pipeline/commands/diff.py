@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 
 from pipeline.commands.run import JsonOption, VerboseOption, check_beam_flags
-from pipeline.quiet import log_level
-from pipeline.runs import Run, RunNotFoundError
+from pipeline.output.runs import Run, RunNotFoundError
+from pipeline.terminal.quiet import log_level
 from pipeline.yaml_files import ConfigError
 
 if TYPE_CHECKING:
+    from pipeline.diff.gate import Check, Gate
     from pipeline.diff.result import Comparison, Refusal
-    from pipeline.gate import Check, Gate
 
 
 class Allow(StrEnum):
@@ -77,10 +77,10 @@ def diff(
     flags = [*context.args, *(name for name in runs if name.startswith("--"))]
     runs = [name for name in runs if not name.startswith("--")]
     # scipy, statsmodels and Beam take seconds to load: not for `onepass --help`.
+    from pipeline.diff.gate import judge, load_gate, met
+    from pipeline.diff.gate_output import junit, markdown
     from pipeline.diff.references import RoleError
     from pipeline.diff.result import Refusal
-    from pipeline.gate import judge, load_gate, met
-    from pipeline.gate_output import junit, markdown
 
     try:
         chosen = _choose(runs, output, noise, fp32, factors)
@@ -159,7 +159,7 @@ def _show(
     as_json: bool,
 ) -> None:
     from pipeline.commands.diff_output import print_checks, print_comparison
-    from pipeline.gate import met
+    from pipeline.diff.gate import met
 
     if as_json:
         content = result.model_dump(exclude={"points"})

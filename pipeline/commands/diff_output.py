@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.diff.factors import Attribution
+from pipeline.diff.gate import Check, met
 from pipeline.diff.result import Comparison
-from pipeline.gate import Check, met
 
 _STYLES = {"same": "bold green", "moved": "bold red", "undecided": "bold yellow"}
 _CHECK_STYLES = {"passed": "green", "failed": "bold red", "undecided": "bold yellow"}

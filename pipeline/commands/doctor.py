@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from engine.doctor import Finding, examine
-from pipeline.config import load_build
+from pipeline.jobs.config import load_build
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 

@@ -15,7 +15,7 @@ from pipeline.importers.folder import Imported, write_folder
 from pipeline.importers.jevbench import import_items
 from pipeline.importers.jevbench_240 import DEFAULT_PATH, import_cases
 from pipeline.importers.jevbench_metrics import Metrics, load_items, measure
-from pipeline.runs import find_run
+from pipeline.output.runs import find_run
 
 app = typer.Typer(
     help="Turn a data set into conversation shards, rubrics and a job.", no_args_is_help=True

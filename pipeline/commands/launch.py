@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 
 from pipeline.commands.plan import JobArgument, MachinesOption
-from pipeline.config import LoadedJob, load_job
+from pipeline.jobs.config import LoadedJob, load_job
 
 if TYPE_CHECKING:
-    from pipeline.launching import LaunchRequest
-    from pipeline.machines import Machines
+    from pipeline.cloud.launching import LaunchRequest
+    from pipeline.estimating.machines import Machines
 
 
 def launch(
@@ -38,9 +38,9 @@ def launch(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Start a job on Dataflow. The job's `options` name project, machine and image."""
-    from pipeline.launching import LaunchError, launch_request, submit, upload
-    from pipeline.machines import load_machines
-    from pipeline.workers import worker_options
+    from pipeline.cloud.launching import LaunchError, launch_request, submit, upload
+    from pipeline.cloud.workers import worker_options
+    from pipeline.estimating.machines import load_machines
 
     loaded = load_job(job, {"build": build, "limit": limit})
     prices = load_machines(machines)
@@ -71,7 +71,7 @@ def launch(
 
 
 def _parameters(given: list[str]) -> dict[str, str]:
-    from pipeline.launching import PARAMETERS
+    from pipeline.cloud.launching import PARAMETERS
 
     found = {}
     for text in given:
@@ -110,7 +110,7 @@ def _show_request(
 
 def _show_price(loaded: LoadedJob, machines: Machines, console: Console) -> None:
     from pipeline.commands.plan import show_estimates, show_plan
-    from pipeline.plan import plan_job
+    from pipeline.estimating.plan import plan_job
 
     try:
         plan = plan_job(loaded)

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.config import load_job
+from pipeline.jobs.config import load_job
 
 if TYPE_CHECKING:
-    from pipeline.machines import Machines
-    from pipeline.plan import Plan
+    from pipeline.estimating.machines import Machines
+    from pipeline.estimating.plan import Plan
 
 JobArgument = Annotated[str, typer.Argument(help="A job that ships, or the path of one.")]
 MachinesOption = Annotated[
@@ -33,9 +33,9 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count a job through: reads, engine steps, hours and dollars. No model is loaded."""
-    from pipeline.machines import load_machines
-    from pipeline.plan import plan_job
-    from pipeline.shards import InputError
+    from pipeline.estimating.machines import load_machines
+    from pipeline.estimating.plan import plan_job
+    from pipeline.input.shards import InputError
     from pipeline.yaml_files import ConfigError
 
     loaded = load_job(job, {"build": build, "limit": limit})
@@ -53,7 +53,7 @@ def plan(
 
 def as_data(plan: Plan, machines: Machines) -> dict[str, Any]:
     """The plan and its estimates as plain data."""
-    from pipeline.estimates import ASSUMPTIONS, estimates, monthly_choices
+    from pipeline.estimating.estimates import ASSUMPTIONS, estimates, monthly_choices
 
     # Not `asdict`: it takes counters apart.
     plain = {k: v for k, v in vars(plan).items() if isinstance(v, str | int)}
@@ -132,7 +132,12 @@ def _show_steps(plan: Plan, console: Console) -> None:
 
 def show_estimates(plan: Plan, machines: Machines, console: Console) -> None:
     """Hours and dollars per machine type and number of workers."""
-    from pipeline.estimates import ASSUMPTIONS, NIGHTS_PER_MONTH, estimates, monthly_choices
+    from pipeline.estimating.estimates import (
+        ASSUMPTIONS,
+        NIGHTS_PER_MONTH,
+        estimates,
+        monthly_choices,
+    )
 
     table = Table(title=f"one run on Dataflow ({machines.throughput.model})", title_justify="left")
     for name in ("machine", "workers", "hours", "dollars", "with FlexRS"):

@@ -42,7 +42,7 @@ def query(
     """
     import duckdb
 
-    from pipeline.querying import connect
+    from pipeline.output.querying import connect
 
     try:
         found = connect(output).sql(sql or LATEST)

@@ -40,8 +40,8 @@ def report(
 
 
 def _comparison(output: str, name: str, gate: str | None) -> tuple[str, str]:
+    from pipeline.diff.gate import judge, load_gate
     from pipeline.diff.result import list_comparisons, load_comparison
-    from pipeline.gate import judge, load_gate
     from pipeline.report.build import render
 
     identity = _find(output, name, list_comparisons(output))

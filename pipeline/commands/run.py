@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.config import LoadedJob, load_job
+from pipeline.jobs.config import LoadedJob, load_job
 from pipeline.yaml_files import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.inference import EngineSource
-    from pipeline.runs import Run
+    from pipeline.deciding.inference import EngineSource
+    from pipeline.output.runs import Run
 
 BEAM_FLAGS_PASS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer settings: what is no option of ours is one of Beam's."""
@@ -75,14 +75,14 @@ def run_job(
     """
     flags = beam_flags or []
     check_beam_flags(flags, "run")
-    from pipeline.quiet import log_level
+    from pipeline.terminal.quiet import log_level
 
     for note in loaded.notes:
         console.print(note, style="dim")
     with log_level(verbose):
         # Beam's inference module loads torch where there is one.
-        from pipeline.running import execute, pipeline_options, prepare
-        from pipeline.watching import watching
+        from pipeline.jobs.running import execute, pipeline_options, prepare
+        from pipeline.terminal.watching import watching
 
         prepared = prepare(loaded, resume=resume, source=source)
         if resume and not prepared.resumes:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.runs import Run
+from pipeline.output.runs import Run
 
 FACTORS: dict[str, tuple[str, ...]] = {
     "flag": ("single_pass_reads",),

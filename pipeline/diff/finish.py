@@ -13,9 +13,9 @@ from pipeline.diff.result import CalibrationBin, Comparison, Point, Refusal
 from pipeline.diff.summary import Names, summarise
 from pipeline.diff.sums import OVERALL, WITH_GOLD, Group, GroupSums, bins
 from pipeline.diff.survey import Survey, refusals
+from pipeline.output.writing import write_table
 from pipeline.statistics.bootstrap import ClusterSums
 from pipeline.statistics.calibration import BINS
-from pipeline.writing import write_table
 
 
 def finish(

@@ -11,7 +11,7 @@ from pipeline.diff.facts import facts
 from pipeline.diff.leftovers import bucket_count
 from pipeline.diff.result import Side, comparison_id, result_key, result_path
 from pipeline.diff.units import Unit, plan_units
-from pipeline.runs import Run, RunKey
+from pipeline.output.runs import Run, RunKey
 
 _FIGURES = (
     "job",

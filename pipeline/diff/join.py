@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline import storage
 from pipeline.diff.units import Source
-from pipeline.tables import DECISIONS, OPTION_PROBABILITIES
+from pipeline.output.tables import DECISIONS, OPTION_PROBABILITIES
 
 KEYS = DECISIONS.keys
 VERSION = KEYS.index("rubric_version")

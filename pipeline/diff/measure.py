@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pipeline.diff.join import Block, Bools, Floats, Ints
 from pipeline.diff.sums import FIRST_BIN, OVERALL, PER_SIDE, WITH_GOLD, Group, GroupSums, Sum
 from pipeline.diff.survey import BASELINE, CANDIDATE, differs, follows_flip
+from pipeline.output.tables import DIFFS
 from pipeline.statistics import calibration, distances
 from pipeline.statistics.bootstrap import ClusterSums, cluster_hash, quantised, sums_by_cluster
-from pipeline.tables import DIFFS
 
 Hashes = NDArray[np.uint64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipeline.diff.facts import differing_factors, facts
-from pipeline.runs import Run, find_run
+from pipeline.output.runs import Run, find_run
 
 # OUTPUT/_runs/ID or OUTPUT/TABLE/run_date=.../build=.../run_id=ID
 _FOLDER = re.compile(

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from pipeline import storage
 from pipeline.diff.factors import Attribution
-from pipeline.runs import Run, RunKey
+from pipeline.output.runs import Run, RunKey
 
 
 class Side(BaseModel):

@@ -11,12 +11,12 @@ import numpy as np
 
 from pipeline.diff.rates import difference, rate_of
 from pipeline.diff.sums import OVERALL, WITH_GOLD, Group, GroupSums, Sum, bins
+from pipeline.output.tables import DIFF_SUMMARY
 from pipeline.statistics.agreement import agreement, pooled_agreement
 from pipeline.statistics.bootstrap import Floats, percentile_interval, ratio
 from pipeline.statistics.calibration import calibration_error
 from pipeline.statistics.intervals import wilson
 from pipeline.statistics.paired import benjamini_hochberg, mcnemar_exact
-from pipeline.tables import DIFF_SUMMARY
 
 SAME, MOVED, UNDECIDED = "same", "moved", "undecided"
 

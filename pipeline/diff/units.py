@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pipeline.runs import Run
+from pipeline.output.runs import Run
 
 TABLES_READ = ("decisions", "option_probabilities")
 

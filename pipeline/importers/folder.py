@@ -28,7 +28,7 @@ class Imported:
 
     Attributes:
         source: what it is, whose, under which licence; heads the job file.
-        shards: name (without suffix) -> records as `pipeline.records` takes them.
+        shards: name (without suffix) -> records as `pipeline.input.records` takes them.
         rubrics: everything the records name.
         notes: what the user should know about the source.
     """

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipeline.importers.folder import read_jsonl
 from pipeline.importers.jevbench import QUESTION_ID
-from pipeline.runs import Run
+from pipeline.output.runs import Run
 from pipeline.storage import read_bytes
 
 ECE_BINS = 10

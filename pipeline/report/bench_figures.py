@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from pipeline.bench.results import BenchResult
-from pipeline.machines import load_machines
+from pipeline.estimating.machines import load_machines
 
 _COLOURS = ("#1f6f8b", "#c8553d", "#588157", "#8d6a9f", "#b08900", "#5f6b73")
 _VOLUMES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.diff.gate import Check, met
 from pipeline.diff.result import Comparison
-from pipeline.gate import Check, met
 from pipeline.report import decisions_view, plots, runs_view
 
 ROLE_NAMES = {

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from engine.tiny.corpus import Corpus, LabelledConversation, facts_of
 from engine.tiny.examples import Batch, Example, Target
-from pipeline.conversations import Message
+from pipeline.input.conversations import Message
 from pipeline.tiny.variants import Asked, reordered, reworded, shipped
 from rubrics.canvas import Slot
 from rubrics.compiler import CompiledRubric, compile_rubric

@@ -11,7 +11,7 @@ from typing import Any
 from engine.tiny.corpus import Corpus, LabelledConversation
 from engine.tiny.examples import Batch, Example, Target
 from engine.tiny.reading import read as read_batch
-from pipeline.conversations import Message
+from pipeline.input.conversations import Message
 from rubrics.compiler import CompiledRubric
 from rubrics.scoring import Scored, score
 

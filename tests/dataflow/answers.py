@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from pipeline.machines import load_machines
+from pipeline.estimating.machines import load_machines
 from tests.dataflow.sample_output import JOB, History
 
 KEYS = ["conversation_id", "rubric_id", "rubric_version", "question_id"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.config import LoadedJob, load_job
+from pipeline.jobs.config import LoadedJob, load_job
 
 OPTIONS: dict[str, Any] = {
     "project": "test-project",

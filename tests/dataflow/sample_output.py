@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from pipeline.finishing import COUNTS, RunStart, finish_run, start_run
-from pipeline.runs import RunKey
-from pipeline.tables import DECISIONS, ERRORS, OPTION_PROBABILITIES, Table
-from pipeline.writing import PART_TABLES, PartMarker, write_marker, write_table
+from pipeline.output.finishing import COUNTS, RunStart, finish_run, start_run
+from pipeline.output.runs import RunKey
+from pipeline.output.tables import DECISIONS, ERRORS, OPTION_PROBABILITIES, Table
+from pipeline.output.writing import PART_TABLES, PartMarker, write_marker, write_table
 
 QUESTIONS = {
     "urgency": ("routine", "soon", "urgent"),

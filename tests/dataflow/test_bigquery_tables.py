@@ -22,8 +22,8 @@ from dataflow.bigquery.statements import (
     load_run,
     native_table,
 )
-from pipeline.runs import find_run, list_runs
-from pipeline.tables import PARTITION_KEYS, TABLES, Table
+from pipeline.output.runs import find_run, list_runs
+from pipeline.output.tables import PARTITION_KEYS, TABLES, Table
 from tests.dataflow.sample_output import History, write_history
 from tests.dataflow.warehouse import Warehouse, to_duckdb
 

@@ -17,7 +17,7 @@ from rubrics.model import load_rubric
 from tests.dataflow.answers import QUESTION_ANSWERS, VIEW_ANSWERS
 from tests.dataflow.sample_output import History, write_history
 from tests.dataflow.warehouse import Warehouse
-from tests.pipeline.jobs import CHAINED, conversation, decide, make_job, write_shard
+from tests.pipeline.sample_jobs import CHAINED, conversation, decide, make_job, write_shard
 
 README = Path(__file__).parents[2] / "dataflow/bigquery/README.md"
 QUESTIONS = re.findall(r"^([A-Z][^\n]*\??\)?)\n```sql\n(.*?)```", README.read_text(), re.M | re.S)

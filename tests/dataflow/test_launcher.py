@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from dataflow.launcher import launch, main, today
-from pipeline.config import LoadedJob
-from pipeline.launching import launch_request, upload
-from pipeline.machines import load_machines
-from pipeline.runs import list_runs
-from pipeline.workers import worker_options
+from pipeline.cloud.launching import launch_request, upload
+from pipeline.cloud.workers import worker_options
+from pipeline.estimating.machines import load_machines
+from pipeline.jobs.config import LoadedJob
+from pipeline.output.runs import list_runs
 from pipeline.yaml_files import ConfigError
 from tests.dataflow.jobs import dataflow_job
 from tests.dataflow.rest import service
 from tests.gcs import beam_uses, client_for, gcs_url
-from tests.pipeline.jobs import FAKE, conversation
+from tests.pipeline.sample_jobs import FAKE, conversation
 
 __all__ = ["gcs_url"]
 

@@ -15,12 +15,12 @@ from google.cloud import storage
 from engine.builds import Build
 from engine.fake import FakeEngine
 from pipeline import storage as files
-from pipeline.config import LoadedJob
-from pipeline.inference import EngineSource
-from pipeline.runs import Run, list_runs
+from pipeline.deciding.inference import EngineSource
+from pipeline.jobs.config import LoadedJob
+from pipeline.output.runs import Run, list_runs
 from rubrics.model import load_rubric
 from tests.gcs import Fault, FaultyProxy, beam_uses, client_for, emulator, faulty_proxy
-from tests.pipeline.jobs import (
+from tests.pipeline.sample_jobs import (
     CHAINED,
     conversation,
     decide,
@@ -188,7 +188,7 @@ def test_a_manifest_that_cannot_be_written_leaves_an_unfinished_run_to_resume(
 def test_a_run_with_fewer_parts_shows_its_own_rows_only(
     place: str, network: FaultyProxy, tmp_path: Path
 ) -> None:
-    from pipeline.querying import connect
+    from pipeline.output.querying import connect
 
     many = decide(job_in(tmp_path, place))
     few = decide(job_in(tmp_path, place, limit=5))

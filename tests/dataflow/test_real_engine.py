@@ -12,13 +12,13 @@ import pytest
 
 import engine.tiny
 from pipeline import storage as files
-from pipeline.config import LoadedJob
-from pipeline.inference import EngineSource, start_engine
-from pipeline.plan import plan_job
-from pipeline.runs import Run
+from pipeline.deciding.inference import EngineSource, start_engine
+from pipeline.estimating.plan import plan_job
+from pipeline.jobs.config import LoadedJob
+from pipeline.output.runs import Run
 from rubrics.model import load_rubric
 from tests.gcs import beam_uses, client_for, emulator
-from tests.pipeline.jobs import conversation, decide, make_job, noon, rows, table_bytes
+from tests.pipeline.sample_jobs import conversation, decide, make_job, noon, rows, table_bytes
 
 pytestmark = pytest.mark.engine
 

@@ -14,7 +14,7 @@ from google.cloud import dataflow_v1beta3
 
 import dataflow
 from dataflow.launcher import OVERRIDES, _parser
-from pipeline.config import Job
+from pipeline.jobs.config import Job
 
 FOLDER = Path(dataflow.__file__).parent
 METADATA: dict[str, Any] = json.loads((FOLDER / "metadata.json").read_text(encoding="utf-8"))

@@ -15,9 +15,9 @@ from typing import Any
 import hcl2
 import pytest
 
-from pipeline.launching import launch_request
-from pipeline.machines import load_machines
-from pipeline.workers import worker_options
+from pipeline.cloud.launching import launch_request
+from pipeline.cloud.workers import worker_options
+from pipeline.estimating.machines import load_machines
 from tests.dataflow.jobs import dataflow_job
 
 FOLDER = Path(__file__).parents[2] / "dataflow/terraform"

@@ -10,8 +10,8 @@ import pandas as pd
 import sqlglot
 
 from dataflow.bigquery.statements import VIEWS, Place, machine_prices_query, view_query
-from pipeline.machines import load_machines
-from pipeline.tables import PARTITION_KEYS, TABLES
+from pipeline.estimating.machines import load_machines
+from pipeline.output.tables import PARTITION_KEYS, TABLES
 
 PLACE = Place("d", "unused")
 _TYPES = {"run_date": "DATE", "build": "VARCHAR", "run_id": "VARCHAR"}

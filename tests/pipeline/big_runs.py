@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from pipeline import storage
 from pipeline.diff.compare import compare
 from pipeline.diff.job import plan
-from pipeline.finishing import COUNTS, RunStart, finish_run, sha256_of, start_run
-from pipeline.runs import Run, RunKey, find_run
-from pipeline.tables import DECISIONS, OPTION_PROBABILITIES, Table
-from pipeline.writing import PartMarker, TableFile, describe, write_marker
+from pipeline.output.finishing import COUNTS, RunStart, finish_run, sha256_of, start_run
+from pipeline.output.runs import Run, RunKey, find_run
+from pipeline.output.tables import DECISIONS, OPTION_PROBABILITIES, Table
+from pipeline.output.writing import PartMarker, TableFile, describe, write_marker
 from tests.pipeline.synthetic import STARTED
 
 QUESTIONS = ("intent", "risk", "topic", "tone", "urgency")
@@ -123,7 +123,7 @@ def _table(table: Table, columns: dict[str, np.ndarray], rows: int) -> pa.Table:
 
 
 def _write(output: str, key: RunKey, table: str, part: str, rows: pa.Table | None) -> TableFile:
-    from pipeline.writing import write_table
+    from pipeline.output.writing import write_table
 
     if rows is None:
         return write_table(output, key, table, part, [])

@@ -11,10 +11,10 @@ from pathlib import Path
 from engine.builds import Build
 from engine.fake import FakeEngine
 from engine.reads import Read, ReadResult
-from pipeline.inference import EngineSource
-from pipeline.running import execute, pipeline_options, prepare
+from pipeline.deciding.inference import EngineSource
+from pipeline.jobs.running import execute, pipeline_options, prepare
 from rubrics.model import load_rubric
-from tests.pipeline.jobs import CHAINED, fake_engine, make_job, noon
+from tests.pipeline.sample_jobs import CHAINED, fake_engine, make_job, noon
 
 
 def slow_engine(build: Build) -> FakeEngine:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.finishing import COUNTS, RunStart, finish_run, sha256_of, start_run
-from pipeline.runs import Run, RunKey, find_run
-from pipeline.tables import DECISIONS, OPTION_PROBABILITIES
-from pipeline.writing import PartMarker, write_marker, write_table
+from pipeline.output.finishing import COUNTS, RunStart, finish_run, sha256_of, start_run
+from pipeline.output.runs import Run, RunKey, find_run
+from pipeline.output.tables import DECISIONS, OPTION_PROBABILITIES
+from pipeline.output.writing import PartMarker, write_marker, write_table
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.runs import Run
-from tests.pipeline.jobs import conversation, decide, make_job, rows, write_shard
+from pipeline.output.runs import Run
+from tests.pipeline.sample_jobs import conversation, decide, make_job, rows, write_shard
 
 GOOD = 10
 CANARY = "CANARY-bird"

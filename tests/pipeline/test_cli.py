@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from pipeline.cli import app
 from pipeline.commands.ask import bar, decide_text, show
 from pipeline.commands.run import run_job, show_result
-from pipeline.inference import EngineSource
-from pipeline.runs import list_runs
+from pipeline.deciding.inference import EngineSource
+from pipeline.output.runs import list_runs
 from pipeline.yaml_files import ConfigError
-from tests.pipeline.jobs import FAKE, conversation, make_job, noon, rows, write_shard
-from tests.pipeline.test_decide import dies_in_the_third_part, two_shards
+from tests.pipeline.deciding.test_decide import dies_in_the_third_part, two_shards
+from tests.pipeline.sample_jobs import FAKE, conversation, make_job, noon, rows, write_shard
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.runs import Run, list_runs
-from tests.pipeline.jobs import rows
+from pipeline.output.runs import Run, list_runs
+from tests.pipeline.sample_jobs import rows
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 """Half a minute each on two idle cores; the limit is for busy ones."""

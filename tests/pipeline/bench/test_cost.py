@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.bench.cost import break_even, measured, run
 from pipeline.bench.results import BenchResult
-from pipeline.machines import load_machines
+from pipeline.estimating.machines import load_machines
 
 
 @pytest.fixture(scope="module")

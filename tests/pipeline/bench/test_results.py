@@ -11,7 +11,7 @@ from pipeline.bench import cost, latency, throughput
 from pipeline.bench.results import BenchResult, Recorder, read_result
 from pipeline.bench.roofline import predictions
 from pipeline.bench.tables import tables
-from pipeline.machines import load_machines
+from pipeline.estimating.machines import load_machines
 from pipeline.report.bench_page import bench_page
 
 

@@ -14,7 +14,7 @@ from pipeline.cli import app
 from tests.dataflow.jobs import dataflow_job
 from tests.dataflow.rest import Service, service
 from tests.gcs import beam_uses, bucket, gcs_url
-from tests.pipeline.jobs import conversation
+from tests.pipeline.sample_jobs import conversation
 
 __all__ = ["bucket", "gcs_url"]
 

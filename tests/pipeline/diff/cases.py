@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.diff.compare import compare
 from pipeline.diff.job import plan
 from pipeline.diff.result import Comparison, Refusal
-from pipeline.runs import Run
+from pipeline.output.runs import Run
 from tests.pipeline.synthetic import Decided, decision, write_run
 
 JEVBENCH = 231

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.tables import DIFF_SUMMARY, DIFFS
+from pipeline.output.tables import DIFF_SUMMARY, DIFFS
 from tests.pipeline.diff.cases import JEVBENCH, compared, items, two_runs
 from tests.pipeline.synthetic import decision, write_run
 

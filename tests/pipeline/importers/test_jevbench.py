@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pipeline.conversations import Conversation
 from pipeline.importers import jevbench
 from pipeline.importers.folder import write_folder
 from pipeline.importers.jevbench import QUESTION_ID, import_items
 from pipeline.importers.jevbench_metrics import Item, load_items, measure
-from pipeline.records import parse_record
-from pipeline.runs import find_run
+from pipeline.input.conversations import Conversation
+from pipeline.input.records import parse_record
+from pipeline.output.runs import find_run
 from pipeline.yaml_files import ConfigError
 from tests.pipeline.command_line import onepass
 from tests.pipeline.synthetic import decision, write_run

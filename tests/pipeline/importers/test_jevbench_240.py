@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from engine.builds import Build
-from pipeline.config import load_job, load_rubrics
-from pipeline.conversations import Conversation
 from pipeline.importers.jevbench_240 import import_cases
-from pipeline.records import parse_record
-from pipeline.shards import RawRecord, match_shards, read_records
+from pipeline.input.conversations import Conversation
+from pipeline.input.records import parse_record
+from pipeline.input.shards import RawRecord, match_shards, read_records
+from pipeline.jobs.config import load_job, load_rubrics
 from pipeline.yaml_files import ConfigError
 from tests.pipeline.command_line import onepass
-from tests.pipeline.jobs import decide, rows
+from tests.pipeline.sample_jobs import decide, rows
 
 Capture = pytest.CaptureFixture[str]
 

@@ -6,7 +6,7 @@ import math
 import random
 
 from pipeline.diff.result import Comparison
-from pipeline.runs import Run
+from pipeline.output.runs import Run
 from tests.pipeline.diff.cases import compared
 from tests.pipeline.synthetic import Decided, decision, write_run
 

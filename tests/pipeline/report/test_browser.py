@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.diff.gate import Check
 from pipeline.diff.result import Comparison
-from pipeline.gate import Check
 from pipeline.report.build import render
 from tests.browser import Browser
 from tests.pipeline.report.example import ODD_ID, example

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.cli import app
+from pipeline.diff.gate import Check
 from pipeline.diff.result import Comparison
-from pipeline.gate import Check
 from pipeline.report.build import render
 from pipeline.report.decisions_view import question_rows
 from pipeline.report.plots import bar, log_percent, rate_axis

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from engine.tiny.checkpoint import CHECKPOINT
 from engine.tiny.corpus import Corpus
-from pipeline.conversations import Message
+from pipeline.input.conversations import Message
 from pipeline.tiny.batches import BATCH_SIZE, EASY_STEPS, BatchMaker, make_batch
 from pipeline.tiny.variants import reordered, reworded, shipped
 from rubrics.compiler import compile_rubric

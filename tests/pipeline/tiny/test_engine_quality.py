@@ -9,7 +9,7 @@ from engine.engine import DecisionEngine
 from engine.reads import Read
 from engine.tiny.checkpoint import load
 from engine.tiny.tokenizer import VOCAB_SIZE
-from pipeline.conversations import Message
+from pipeline.input.conversations import Message
 from pipeline.tiny.evaluation import SlotLogprobs, heldout, measure, read_with_transformers
 from rubrics.compiler import CompiledRubric, compile_rubric
 from rubrics.model import load_rubric

@@ -10,7 +10,7 @@ import pytest
 from engine.tiny.checkpoint import CHECKPOINT, load
 from engine.tiny.tokenizer import VOCAB_SIZE
 from engine.vllm_plugin import torchvision_fix
-from pipeline.conversations import Message
+from pipeline.input.conversations import Message
 from pipeline.tiny.evaluation import (
     Quality,
     handwritten,
