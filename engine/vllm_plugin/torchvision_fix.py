@@ -44,9 +44,10 @@ def install() -> None:
     Call before anything imports torchvision; `import vllm` does.
     """
     install_finder()
-    path = os.environ.get("PYTHONPATH", "")
-    if str(SITE_HOOK) not in path.split(os.pathsep):
-        os.environ["PYTHONPATH"] = f"{SITE_HOOK}{os.pathsep}{path}" if path else str(SITE_HOOK)
+    # First: of several `sitecustomize`, Python runs the first, and ours runs the next one.
+    others = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e]
+    ours = str(SITE_HOOK)
+    os.environ["PYTHONPATH"] = os.pathsep.join([ours, *(e for e in others if e != ours)])
 
 
 def install_finder() -> None:

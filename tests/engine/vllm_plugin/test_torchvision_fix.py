@@ -82,8 +82,9 @@ def test_companions_for_another_torch(
     assert torchvision_fix.unloadable_companions() == (["torchaudio"] if broken else [])
 
 
-def test_install_is_reentrant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+@pytest.mark.parametrize("before", ["/somewhere", f"/somewhere{os.pathsep}{SITE_HOOK}"])
+def test_install_is_reentrant_and_comes_first(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", before)
     for _ in range(2):
         torchvision_fix.install()
     assert os.environ["PYTHONPATH"] == f"{SITE_HOOK}{os.pathsep}/somewhere"
