@@ -94,6 +94,10 @@ def _reasons(vllm_config: Any, *, is_cpu: bool) -> list[str]:
         f"pipeline parallelism is on (size {parallel.pipeline_parallel_size})": (
             parallel.pipeline_parallel_size > 1
         ),
+        f"tensor parallelism is on (size {parallel.tensor_parallel_size}) and was not verified": (
+            parallel.tensor_parallel_size > 1
+        ),
+        "LoRA is on (enable_lora) and was not verified": vllm_config.lora_config is not None,
         "a KV connector is configured (kv_transfer_config)": (
             vllm_config.kv_transfer_config is not None
         ),

@@ -15,7 +15,8 @@ def configuration(**settings: bool) -> Any:
     return SimpleNamespace(
         additional_config={"onepass": settings},
         model_config=SimpleNamespace(architectures=[start_up.ARCHITECTURE]),
-        parallel_config=SimpleNamespace(pipeline_parallel_size=1),
+        parallel_config=SimpleNamespace(pipeline_parallel_size=1, tensor_parallel_size=1),
+        lora_config=None,
         cache_config=SimpleNamespace(kv_offloading_size=None),
         scheduler_config=SimpleNamespace(async_scheduling=False, scheduler_cls=None),
         compilation_config=SimpleNamespace(mode=0),
@@ -46,6 +47,8 @@ def test_off_leaves_the_scheduler_to_vllm(settings: dict[str, bool]) -> None:
         ("cache_config", "kv_offloading_size", 4.0, "KV offloading is on"),
         ("scheduler_config", "async_scheduling", True, "async scheduling is on"),
         ("model_config", "architectures", ["Gemma3ForCausalLM"], "not DiffusionGemma"),
+        ("parallel_config", "tensor_parallel_size", 2, r"tensor parallelism is on \(size 2\)"),
+        (None, "lora_config", object(), "LoRA is on"),
         (None, "kv_transfer_config", object(), "a KV connector is configured"),
         (None, "diffusion_config", None, "canvas is unknown"),
     ],
