@@ -39,7 +39,7 @@ PEERS = {
 def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress) -> BenchResult:
     """Measure the peers one after another on the workload's conversations under one rubric."""
     settings, conversations = load_workload()
-    if bench.size == "quick":
+    if bench.quick:
         conversations = conversations[:4]
     writer = RequestWriter(bench.checkpoint, settings.seed)
     rubric = load_rubric(RUBRIC)
