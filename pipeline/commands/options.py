@@ -1,13 +1,25 @@
-"""Options that several commands share, written once: a frame takes them, and its commands only
-their own."""
+"""Options that several commands share, written once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
 
 T = TypeVar("T")
+
+JobArgument = Annotated[str, typer.Argument(help="A job that ships, or the path of one.")]
+BuildOption = Annotated[str | None, typer.Option(help="Build instead of the job's.")]
+LimitOption = Annotated[int | None, typer.Option(min=1, help="Only the first N records.")]
+MachinesOption = Annotated[
+    Path | None,
+    typer.Option("--machines", help="Your own prices and speeds instead of machines.yaml."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show the log.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def framed(frame: Callable[..., T], own: Callable[..., Any]) -> Callable[..., T]:
