@@ -58,7 +58,7 @@ def test_a_worker_hour_on_dataflow() -> None:
 
 
 def test_names_that_lead_nowhere_are_all_reported(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "configs/machines.yaml").read_text()
+    text = (Path(__file__).parents[3] / "configs/machines.yaml").read_text()
     broken = tmp_path / "machines.yaml"
     broken.write_text(
         text.replace("family: c3,", "family: c9,").replace("source: beam", "source: x")
