@@ -196,7 +196,7 @@ def cost(
     if measured and measured.bench != "throughput":
         raise typer.BadParameter(f"{result} is a {measured.bench} result, not a throughput one")
     volumes = volume or [100_000, 1_000_000]
-    return bench_cost.run(load_machines(prices), volumes, "full", measured, machine)
+    return bench_cost.run(load_machines(prices), volumes, measured, machine)
 
 
 @app.command()
