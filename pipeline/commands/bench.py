@@ -37,6 +37,7 @@ LengthsOption = Annotated[
     list[int] | None,
     typer.Option("--prompt-tokens", help="Reads of these lengths instead of the workload."),
 ]
+CountOption = Annotated[int, typer.Option(min=1, help="Reads per length.")]
 
 
 def _shows(measure: Callable[..., BenchResult]) -> Callable[..., None]:
@@ -123,7 +124,7 @@ def latency(
     passes: PassesOption = 4,
     formats: FormatsOption = None,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    count: CountOption = 12,
     flag_off: Annotated[
         bool, typer.Option(help="Also the optimisation build with its flag off.")
     ] = True,
@@ -146,7 +147,7 @@ def throughput(
     passes: PassesOption = 4,
     formats: FormatsOption = None,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 40,
+    count: CountOption = 40,
     concurrency: Annotated[
         list[int] | None, typer.Option(help="Requests in flight; 1 to 20 if unset.")
     ] = None,
@@ -224,7 +225,7 @@ def roofline(
     bench: Bench,
     /,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    count: CountOption = 12,
 ) -> BenchResult:
     """The least time a read can take here and elsewhere, and where the rest goes."""
     from pipeline.bench import roofline as bench_roofline

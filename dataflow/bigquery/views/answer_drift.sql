@@ -10,13 +10,8 @@ given AS (
 ),
 shares AS (  -- of every answer on every date, 0 where nobody was given it
   SELECT
-    job,
-    build,
-    rubric_id,
-    rubric_version,
-    question_id,
-    run_date,
-    decision,
+    dates.*,
+    given.decision,
     COALESCE(mix.answers, 0) AS answers,
     COALESCE(mix.share, 0) AS share
   FROM dates
