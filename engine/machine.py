@@ -32,10 +32,6 @@ class Machine:
         return "amx_tile" in self.cpu_features
 
     @property
-    def has_avx512(self) -> bool:
-        return "avx512f" in self.cpu_features
-
-    @property
     def has_avx2(self) -> bool:
         return "avx2" in self.cpu_features
 

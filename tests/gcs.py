@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +16,8 @@ import pytest
 from gcp_storage_emulator.server import create_server
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
+
+from tests.local_server import serving
 
 PROJECT = "onepass-test"
 
@@ -96,16 +98,8 @@ def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def faulty_proxy(upstream: str) -> Iterator[FaultyProxy]:
     proxy = FaultyProxy(upstream)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy))
-    proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(_handler(proxy)) as proxy.url:
         yield proxy
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def client_for(url: str) -> storage.Client:

@@ -33,6 +33,7 @@ VIEWS = (
     "latest_runs",
     "latest_decisions",
     "build_pairs",
+    "paired_decisions",
     "flips",
     "agreement_by_week",
     "answer_mix",

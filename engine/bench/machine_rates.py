@@ -10,9 +10,10 @@ from typing import Any
 from engine.bench.roofline import Rates
 
 _REPETITIONS = 7
+_MATRIX_BYTES = 1e9
 
 
-def measure_rates(threads: int, dtype: str, *, gigabytes: float = 1.0) -> Rates:
+def measure_rates(threads: int, dtype: str) -> Rates:
     """Rates of a fresh process with that many threads: the best of several tries each.
 
     Bandwidth is that of a product of one vector with a matrix far larger than the caches, which
@@ -20,10 +21,10 @@ def measure_rates(threads: int, dtype: str, *, gigabytes: float = 1.0) -> Rates:
     """
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return Rates(*pool.apply(_measure, (threads, dtype, gigabytes)))
+        return Rates(*pool.apply(_measure, (threads, dtype)))
 
 
-def _measure(threads: int, dtype: str, gigabytes: float) -> tuple[float, float]:
+def _measure(threads: int, dtype: str) -> tuple[float, float]:
     import torch
     from torch.nn.functional import linear
 
@@ -31,7 +32,7 @@ def _measure(threads: int, dtype: str, gigabytes: float) -> tuple[float, float]:
     kind = getattr(torch, dtype)
     with torch.inference_mode():
         columns = 4096
-        rows = int(gigabytes * 1e9 / columns / kind.itemsize)
+        rows = int(_MATRIX_BYTES / columns / kind.itemsize)
         weights = torch.ones((rows, columns), dtype=kind)
         vector = torch.ones((1, columns), dtype=kind)
         moved = rows * columns * kind.itemsize

@@ -20,20 +20,16 @@ RANDOM_MODELS: dict[str, dict[str, Any]] = {
 """Arguments of `build_random_checkpoint` by name of the model."""
 
 
-def bench_model(name: str, tokenizer: Path | None = None) -> str:
+def bench_model(name: str) -> str:
     """What a build's `model` has to be for the model of that name.
 
-    A name of `RANDOM_MODELS` becomes a folder in the user's cache, built now if it is not there;
-    everything else (`tiny`, a folder, `gs://`) is returned as it is.
-
-    Args:
-        name: of the model.
-        tokenizer: for a random model, whose ids must lie within its vocabulary; the embedded
-            model's if None, so that text becomes tokens as it does in use.
+    A name of `RANDOM_MODELS` becomes a folder in the user's cache, built now if it is not there,
+    with the embedded model's tokenizer, so that text becomes tokens as it does in use; everything
+    else (`tiny`, a folder, `gs://`) is returned as it is.
     """
     if name not in RANDOM_MODELS:
         return name
-    tokenizer = tokenizer or Path(engine.tiny.__file__).parent / "tokenizer.json"
+    tokenizer = Path(engine.tiny.__file__).parent / "tokenizer.json"
     arguments = RANDOM_MODELS[name]
     key = hashlib.sha256(json.dumps(arguments).encode() + tokenizer.read_bytes()).hexdigest()
     folder = _cache() / f"{name}-{key[:12]}"

@@ -41,6 +41,11 @@ class Bench:
             "threads": threads,
         }
 
+    @property
+    def quick(self) -> bool:
+        """Whether only a proof that it runs is wanted."""
+        return self.size == "quick"
+
     def build(self, shipped: str, **changes: Any) -> Build:
         """A shipped build on this benchmark's model."""
         build = load_build(BUILDS / f"{shipped}.yaml")

@@ -80,9 +80,7 @@ def run(bench: Bench, repetitions: int, shared_reads: int) -> BenchResult:
             name: agreement(found[name, "stock"], found[name, "onepass"]) for name in batches
         },
     }
-    result = recorder.finish(summary)
-    result.configuration["arms"] = configuration
-    return result
+    return recorder.finish(summary, arms=configuration)
 
 
 def _table(samples: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

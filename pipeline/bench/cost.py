@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.bench.results import BenchResult, Recorder, Size
+from pipeline.bench.results import BenchResult, Recorder
 from pipeline.estimating.machines import Busy, Machines
 
 HOURS_TO_SECONDS = 3600
@@ -21,7 +21,6 @@ READ_TOKENS = 344  # computed a read, at which machines.yaml's rates were derive
 def run(
     machines: Machines,
     volumes: Sequence[float],
-    size: Size = "full",
     throughput: BenchResult | None = None,
     machine: str | None = None,
 ) -> BenchResult:
@@ -32,7 +31,7 @@ def run(
         "throughput": None if throughput is None else throughput.configuration,
         "machine": machine,
     }
-    recorder = Recorder("cost", size, configuration)
+    recorder = Recorder("cost", "full", configuration)
     summary: dict[str, Any] = {
         "always_on": _always_on(machines, volumes),
         "busy": _busy(machines),

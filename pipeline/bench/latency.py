@@ -68,9 +68,8 @@ def run(
                     recorder.samples.append(_answer(name, arm, request) | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
         arms_configuration = configuration_of(arms)
-    result = recorder.finish(summarise(recorder.samples, list(sets), passes, target_seconds))
-    result.configuration["arms"] = arms_configuration
-    return result
+    summary = summarise(recorder.samples, list(sets), passes, target_seconds)
+    return recorder.finish(summary, arms=arms_configuration)
 
 
 def _answer(name: str, arm: Arm, request: Request) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from pipeline.bench.servers import ServerRun, beam_handler, systemone
 from pipeline.bench.workload import WORKLOAD, RequestWriter, load_workload
 from rubrics.model import load_rubric
 
-RUBRIC = Path(WORKLOAD).parent / "original" / "clinical.yaml"
+RUBRIC = WORKLOAD.parent / "original" / "clinical.yaml"
 WIDTH = 32
 Progress = Callable[[str], None]
 
@@ -39,7 +38,7 @@ PEERS = {
 def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress) -> BenchResult:
     """Measure the peers one after another on the workload's conversations under one rubric."""
     settings, conversations = load_workload()
-    if bench.size == "quick":
+    if bench.quick:
         conversations = conversations[:4]
     writer = RequestWriter(bench.checkpoint, settings.seed)
     rubric = load_rubric(RUBRIC)
@@ -94,9 +93,7 @@ def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress
             if results and name != "onepass" and "onepass" in answers
         },
     }
-    result = recorder.finish(summary)
-    result.configuration["peers"] = configurations
-    return result
+    return recorder.finish(summary, peers=configurations)
 
 
 def _engine(bench: Bench, name: str, reads: list[Read], repetitions: int) -> ServerRun:

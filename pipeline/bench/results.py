@@ -67,14 +67,15 @@ class Recorder:
         self._environment = environment()
         self.samples: list[dict[str, Any]] = []
 
-    def finish(self, summary: dict[str, Any]) -> BenchResult:
+    def finish(self, summary: dict[str, Any], **configuration: Any) -> BenchResult:
+        """The result; `configuration` is what became known only while measuring."""
         load = {"load_average_at_end": os.getloadavg()[0]}
         return BenchResult(
             bench=self._bench,
             date=self._date,
             size=self._size,
             environment=self._environment | load,
-            configuration=self._configuration,
+            configuration=self._configuration | configuration,
             samples=self.samples,
             summary=summary,
         )

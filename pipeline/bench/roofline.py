@@ -70,8 +70,8 @@ class PeaksFile(BaseModel):
         return Shape.of_config(model | {"layer_types": model.pop("layer_pattern") * periods})
 
 
-def load_peaks(path: Path = PEAKS) -> PeaksFile:
-    return PeaksFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+def load_peaks() -> PeaksFile:
+    return PeaksFile.model_validate(yaml.safe_load(PEAKS.read_text(encoding="utf-8")))
 
 
 def run(bench: Bench, prompt_lengths: Sequence[int], reads_per_length: int) -> BenchResult:
@@ -121,15 +121,12 @@ def run(bench: Bench, prompt_lengths: Sequence[int], reads_per_length: int) -> B
                     | _split(loop, len(chosen), floor)
                 )
         configuration = configuration_of([arm])
-    result = recorder.finish(
-        {
-            "machine": asdict(rates) | {"threads": threads, "dtype": build.dtype},
-            "reads": rows,
-            "predictions": predictions(),
-        }
-    )
-    result.configuration["arms"] = configuration
-    return result
+    summary = {
+        "machine": asdict(rates) | {"threads": threads, "dtype": build.dtype},
+        "reads": rows,
+        "predictions": predictions(),
+    }
+    return recorder.finish(summary, arms=configuration)
 
 
 def _split(loop: Loop, reads: int, floor: float) -> dict[str, Any]:
@@ -156,9 +153,9 @@ def _split(loop: Loop, reads: int, floor: float) -> dict[str, Any]:
     }
 
 
-def predictions(path: Path = PEAKS) -> list[dict[str, Any]]:
+def predictions() -> list[dict[str, Any]]:
     """The floor of what the seed measured, on the machines it used and on those it did not."""
-    peaks = load_peaks(path)
+    peaks = load_peaks()
     shape = peaks.shape()
     rows = []
     for measured in peaks.seed:

@@ -48,18 +48,14 @@ def run(bench: Bench, sets: Mapping[str, list[Request]]) -> BenchResult:
                     if mode == "one at a time":
                         results.setdefault(name, {})[arm.spec.name] = timed.results
         configuration = configuration_of(arms)
-    result = recorder.finish(
-        {
-            "steps": _table(recorder.samples),
-            "agreement": {
-                name: agreement(found["off"], found["on"]) for name, found in results.items()
-            },
-            "seed": SEED,
-        }
-    )
-    result.configuration["arms"] = configuration
-    result.configuration["modes"] = MODES
-    return result
+    summary = {
+        "steps": _table(recorder.samples),
+        "agreement": {
+            name: agreement(found["off"], found["on"]) for name, found in results.items()
+        },
+        "seed": SEED,
+    }
+    return recorder.finish(summary, arms=configuration, modes=MODES)
 
 
 def _ask(arm: Arm, reads: list[Read], mode: str) -> Timed:

@@ -67,9 +67,7 @@ def run(
                 )
             progress(place + 1, len(rounds))
         arms_configuration = configuration_of(arms)
-    result = recorder.finish(summarise(recorder.samples))
-    result.configuration["arms"] = arms_configuration
-    return result
+    return recorder.finish(summarise(recorder.samples), arms=arms_configuration)
 
 
 def summarise(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

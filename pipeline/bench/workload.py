@@ -140,10 +140,10 @@ def _read(name: str, prompt: tuple[int, ...], ids: tuple[int, ...], canvas: Canv
     )
 
 
-def load_workload(path: Path = WORKLOAD) -> tuple[WorkloadFile, list[Conversation]]:
+def load_workload() -> tuple[WorkloadFile, list[Conversation]]:
     """The workload's settings and its conversations."""
-    settings = WorkloadFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    lines = (path.parent / settings.conversations).read_bytes().splitlines()
+    settings = WorkloadFile.model_validate(yaml.safe_load(WORKLOAD.read_text(encoding="utf-8")))
+    lines = (WORKLOAD.parent / settings.conversations).read_bytes().splitlines()
     return settings, list(_conversations(lines, settings.conversations))
 
 
@@ -155,15 +155,15 @@ def _conversations(records: Iterable[Any], source: str) -> Iterable[Conversation
         yield parsed
 
 
-def workload_requests(checkpoint: Checkpoint, path: Path = WORKLOAD) -> dict[str, list[Request]]:
+def workload_requests(checkpoint: Checkpoint) -> dict[str, list[Request]]:
     """Requests by format."""
-    settings, conversations = load_workload(path)
+    settings, conversations = load_workload()
     writer = RequestWriter(checkpoint, settings.seed)
     found: dict[str, list[Request]] = {}
     for name, form in settings.formats.items():
         rubrics = {
             file.stem: writer.compiled(load_rubric(file), form.dialect, form.canvas)
-            for file in sorted((path.parent / form.rubrics).glob("*.yaml"))
+            for file in sorted((WORKLOAD.parent / form.rubrics).glob("*.yaml"))
         }
         found[name] = [
             writer.request(name, conversation, rubrics[rubric_id], form.canvas)
@@ -186,11 +186,11 @@ def jevbench_requests(checkpoint: Checkpoint, path: Path) -> list[Request]:
     ]
 
 
-def item_requests(checkpoint: Checkpoint, count: int = _SEED_ITEMS) -> list[Request]:
+def item_requests(checkpoint: Checkpoint) -> list[Request]:
     """As many single-question reads as the public benchmark has items, of like lengths."""
     by_length = [
         fixed_length_reads(
-            -(-count // len(_ITEM_TOKENS)),
+            -(-_SEED_ITEMS // len(_ITEM_TOKENS)),
             tokens,
             vocab_size=checkpoint.vocab_size,
             width=16,
@@ -199,8 +199,8 @@ def item_requests(checkpoint: Checkpoint, count: int = _SEED_ITEMS) -> list[Requ
         )
         for tokens in _ITEM_TOKENS
     ]
-    turns = [read for group in zip(*by_length, strict=True) for read in group][:count]
-    return as_requests(f"{count} items", turns)
+    turns = [read for group in zip(*by_length, strict=True) for read in group][:_SEED_ITEMS]
+    return as_requests(f"{_SEED_ITEMS} items", turns)
 
 
 def fixed_length_requests(

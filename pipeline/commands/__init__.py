@@ -1,0 +1,1 @@
+"""What can be typed: one module per command of `onepass`."""

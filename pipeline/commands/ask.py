@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.commands.run import JsonOption, VerboseOption
+from pipeline.commands.options import JsonOption, VerboseOption
 
 if TYPE_CHECKING:
     from pipeline.deciding.answering import DecidedPart

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from engine.bench.arms import ArmError
 from pipeline.bench.arms import Bench, DType
-from pipeline.bench.results import BenchResult, read_result
+from pipeline.bench.results import BenchResult, Size, read_result
 from pipeline.bench.workload import (
     Request,
     fixed_length_requests,
@@ -22,22 +22,13 @@ from pipeline.bench.workload import (
     jevbench_requests,
     workload_requests,
 )
+from pipeline.commands.options import framed
 from pipeline.estimating.machines import load_machines
 
 app = typer.Typer(help="Measure: steps, latency, throughput, cost, peers.", no_args_is_help=True)
 
 RESULTS = Path("out/bench")
 
-ModelOption = Annotated[
-    str, typer.Option(help="tiny, random-1b (built once), random-tiny, a folder or gs://.")
-]
-DTypeOption = Annotated[DType, typer.Option(help="Precision of weights and arithmetic.")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if unset.")]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Prove that it runs; ignore times.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-OutputOption = Annotated[
-    Path | None, typer.Option(help="Result file; a name in out/bench/ if unset.")
-]
 PassesOption = Annotated[int, typer.Option(min=1, help="How often everything is measured.")]
 FormatsOption = Annotated[
     list[str] | None, typer.Option("--format", help="Formats of the workload; all if unset.")
@@ -46,11 +37,59 @@ LengthsOption = Annotated[
     list[int] | None,
     typer.Option("--prompt-tokens", help="Reads of these lengths instead of the workload."),
 ]
+CountOption = Annotated[int, typer.Option(min=1, help="Reads per length.")]
+
+
+def _shows(measure: Callable[..., BenchResult]) -> Callable[..., None]:
+    """A command that writes and shows what `measure` finds; an arm that fails ends it."""
+
+    def frame(
+        *,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        output: Annotated[
+            Path | None, typer.Option(help="Result file; a name in out/bench/ if unset.")
+        ] = None,
+        **options: Any,
+    ) -> None:
+        try:
+            _show(measure(**options), as_json, output)
+        except ArmError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+
+    return framed(frame, measure)
+
+
+def _measures(measure: Callable[..., BenchResult]) -> Callable[..., None]:
+    """A command that measures with engines: `measure` gets a `Bench`, then its own options."""
+
+    def frame(
+        model: Annotated[
+            str, typer.Option(help="tiny, random-1b (built once), random-tiny, a folder or gs://.")
+        ] = "tiny",
+        *,
+        dtype: Annotated[
+            DType, typer.Option(help="Precision of weights and arithmetic.")
+        ] = "float32",
+        threads: Annotated[
+            int | None, typer.Option(min=1, help="Threads; all cores if unset.")
+        ] = None,
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Prove that it runs; ignore times.")
+        ] = False,
+        **options: Any,
+    ) -> BenchResult:
+        size: Size = "quick" if quick else "full"
+        return measure(Bench(model, dtype, size, threads=threads), **options)
+
+    return _shows(framed(frame, measure))
 
 
 @app.command()
+@_measures
 def steps(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     reads: Annotated[
         list[str] | None,
         typer.Option(help="items, workload, jevbench-240; the first two if unset."),
@@ -58,111 +97,87 @@ def steps(
     jevbench: Annotated[Path, typer.Option(help="Where JevBench-240's cases are.")] = Path(
         "../shared/data/jevbench-240"
     ),
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """Engine steps of the same reads, single_pass_reads off and on; exact counts."""
     from pipeline.bench import steps as bench_steps
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        sets: dict[str, list[Request]] = {}
-        for name in reads or ["items", "workload"]:
-            if name == "items":
-                found = item_requests(bench.checkpoint)
-            elif name == "workload":
-                formats = workload_requests(bench.checkpoint)
-                found = [request for requests in formats.values() for request in requests]
-            elif name == "jevbench-240":
-                found = jevbench_requests(bench.checkpoint, jevbench)
-            else:
-                raise typer.BadParameter(f"{name}: use items, workload or jevbench-240")
-            sets[name] = found[:8] if quick else found
-        _show(bench_steps.run(bench, sets), as_json, output)
+    sets: dict[str, list[Request]] = {}
+    for name in reads or ["items", "workload"]:
+        if name == "items":
+            found = item_requests(bench.checkpoint)
+        elif name == "workload":
+            formats = workload_requests(bench.checkpoint)
+            found = [request for requests in formats.values() for request in requests]
+        elif name == "jevbench-240":
+            found = jevbench_requests(bench.checkpoint, jevbench)
+        else:
+            raise typer.BadParameter(f"{name}: use items, workload or jevbench-240")
+        sets[name] = found[:8] if bench.quick else found
+    return bench_steps.run(bench, sets)
 
 
 @app.command()
+@_measures
 def latency(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     passes: PassesOption = 4,
     formats: FormatsOption = None,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
+    count: CountOption = 12,
     flag_off: Annotated[
         bool, typer.Option(help="Also the optimisation build with its flag off.")
     ] = True,
     target: Annotated[float, typer.Option(help="Seconds a request should take at most.")] = 1.0,
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """One request at a time: baseline, baseline again, flag off, flag on."""
     from pipeline.bench import latency as bench_latency
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        sets = _sets(bench, formats, prompt_tokens, count)
-        with _progress("requests") as progress:
-            result = bench_latency.run(
-                bench, sets, 2 if quick else passes, target, progress, with_flag_off=flag_off
-            )
-        _show(result, as_json, output)
+    sets = _sets(bench, formats, prompt_tokens, count)
+    passes = 2 if bench.quick else passes
+    with _progress("requests") as progress:
+        return bench_latency.run(bench, sets, passes, target, progress, with_flag_off=flag_off)
 
 
 @app.command()
+@_measures
 def throughput(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     passes: PassesOption = 4,
     formats: FormatsOption = None,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 40,
+    count: CountOption = 40,
     concurrency: Annotated[
         list[int] | None, typer.Option(help="Requests in flight; 1 to 20 if unset.")
     ] = None,
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """Decisions per second and median latency as requests in flight grow."""
     from pipeline.bench import throughput as bench_throughput
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        sets = _sets(bench, formats, prompt_tokens, count)
-        levels = concurrency or ([1, 4] if quick else [1, 2, 3, 5, 10, 15, 20])
-        with _progress("rounds") as progress:
-            result = bench_throughput.run(bench, sets, levels, 1 if quick else passes, progress)
-        _show(result, as_json, output)
+    sets = _sets(bench, formats, prompt_tokens, count)
+    levels = concurrency or ([1, 4] if bench.quick else [1, 2, 3, 5, 10, 15, 20])
+    with _progress("rounds") as progress:
+        return bench_throughput.run(bench, sets, levels, 1 if bench.quick else passes, progress)
 
 
 @app.command()
+@_measures
 def batches(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     passes: PassesOption = 3,
     shared: Annotated[int, typer.Option(min=2, help="Reads that share a rubric.")] = 256,
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """Mixed rubrics, and a large batch of one rubric, against stock vLLM."""
     from pipeline.bench import batches as bench_batches
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        result = bench_batches.run(bench, 1 if quick else passes, 16 if quick else shared)
-        _show(result, as_json, output)
+    passes, shared = (1, 16) if bench.quick else (passes, shared)
+    return bench_batches.run(bench, passes, shared)
 
 
 @app.command()
+@_shows
 def cost(
     result: Annotated[
         Path | None, typer.Option(help="A throughput result to price; the seed's rates if unset.")
@@ -174,69 +189,49 @@ def cost(
     prices: Annotated[
         Path | None, typer.Option(help="Prices; configs/machines.yaml if unset.")
     ] = None,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """Dollars per 1,000 decisions: always on, busy, in batch; where machines break even."""
     from pipeline.bench import cost as bench_cost
 
-    with _reporting():
-        measured = read_result(result) if result else None
-        if measured and measured.bench != "throughput":
-            raise typer.BadParameter(f"{result} is a {measured.bench} result, not a throughput one")
-        found = bench_cost.run(
-            load_machines(prices), volume or [100_000, 1_000_000], "full", measured, machine
-        )
-        _show(found, as_json, output)
+    measured = read_result(result) if result else None
+    if measured and measured.bench != "throughput":
+        raise typer.BadParameter(f"{result} is a {measured.bench} result, not a throughput one")
+    volumes = volume or [100_000, 1_000_000]
+    return bench_cost.run(load_machines(prices), volumes, measured, machine)
 
 
 @app.command()
+@_measures
 def peers(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     peer: Annotated[
         list[str] | None, typer.Option(help="onepass, stock, reference, beam, systemone; all.")
     ] = None,
     passes: PassesOption = 3,
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+) -> BenchResult:
     """The same questions on vLLM, its server, Beam's handler and Transformers."""
     from pipeline.bench import peers as bench_peers
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        chosen = peer or list(bench_peers.PEERS)
-        if unknown := set(chosen) - set(bench_peers.PEERS):
-            known = ", ".join(bench_peers.PEERS)
-            raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use {known}")
-        result = bench_peers.run(
-            bench, chosen, 1 if quick else passes, lambda name: typer.echo(f"{name} ...", err=True)
-        )
-        _show(result, as_json, output)
+    chosen = peer or list(bench_peers.PEERS)
+    _check_known(chosen, bench_peers.PEERS, "use")
+    passes = 1 if bench.quick else passes
+    return bench_peers.run(bench, chosen, passes, lambda name: typer.echo(f"{name} ...", err=True))
 
 
 @app.command()
+@_measures
 def roofline(
-    model: ModelOption = "tiny",
+    bench: Bench,
+    /,
     prompt_tokens: LengthsOption = None,
-    count: Annotated[int, typer.Option(min=1, help="Reads per length.")] = 12,
-    dtype: DTypeOption = "float32",
-    threads: ThreadsOption = None,
-    quick: QuickOption = False,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
+    count: CountOption = 12,
+) -> BenchResult:
     """The least time a read can take here and elsewhere, and where the rest goes."""
     from pipeline.bench import roofline as bench_roofline
 
-    with _reporting():
-        bench = Bench(model, dtype, "quick" if quick else "full", threads=threads)
-        lengths = prompt_tokens or [190, 1250]
-        result = bench_roofline.run(bench, lengths[:1] if quick else lengths, count)
-        _show(result, as_json, output)
+    lengths = prompt_tokens or [190, 1250]
+    return bench_roofline.run(bench, lengths[:1] if bench.quick else lengths, count)
 
 
 def _sets(
@@ -247,21 +242,14 @@ def _sets(
         sets = fixed_length_requests(bench.checkpoint, lengths, count)
     else:
         sets = workload_requests(bench.checkpoint)
-        if unknown := set(formats or ()) - set(sets):
-            known = ", ".join(sets)
-            raise typer.BadParameter(f"{', '.join(sorted(unknown))}: formats are {known}")
+        _check_known(formats or (), sets, "formats are")
         sets = {name: sets[name] for name in formats or sets}
-    return {name: found[:3] for name, found in sets.items()} if bench.size == "quick" else sets
+    return {name: found[:3] for name, found in sets.items()} if bench.quick else sets
 
 
-@contextmanager
-def _reporting() -> Iterator[None]:
-    """An arm that fails ends the command with its message."""
-    try:
-        yield
-    except ArmError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+def _check_known(names: Iterable[str], known: Iterable[str], remedy: str) -> None:
+    if unknown := set(names) - set(known):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: {remedy} {', '.join(known)}")
 
 
 @contextmanager

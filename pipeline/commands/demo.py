@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.commands.ask import bar
-from pipeline.commands.run import JsonOption, VerboseOption, run_job, show_result
+from pipeline.commands.options import JsonOption, VerboseOption
+from pipeline.commands.run import run_job, show_result
 from pipeline.jobs.config import load_job
 
 _CONVERSATIONS_SHOWN = 8

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from pipeline.commands.run import JsonOption, VerboseOption, check_beam_flags
+from pipeline.commands.options import JsonOption, VerboseOption
+from pipeline.commands.run import check_beam_flags
 from pipeline.output.runs import Run, RunNotFoundError
 from pipeline.terminal.quiet import log_level
 from pipeline.yaml_files import ConfigError

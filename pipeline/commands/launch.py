@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.commands.plan import JobArgument, MachinesOption
+from pipeline.commands.options import BuildOption, JobArgument, LimitOption, MachinesOption
 from pipeline.jobs.config import LoadedJob, load_job
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def launch(
         list[str] | None,
         typer.Option(help="A parameter of the template, NAME=VALUE, such as resume=true."),
     ] = None,
-    build: Annotated[str | None, typer.Option(help="Build instead of the job's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N records.")] = None,
+    build: BuildOption = None,
+    limit: LimitOption = None,
     machines: MachinesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.commands.options import BuildOption, JobArgument, LimitOption, MachinesOption
 from pipeline.jobs.config import load_job
 
 if TYPE_CHECKING:
     from pipeline.estimating.machines import Machines
     from pipeline.estimating.plan import Plan
 
-JobArgument = Annotated[str, typer.Argument(help="A job that ships, or the path of one.")]
-MachinesOption = Annotated[
-    Path | None,
-    typer.Option("--machines", help="Your own prices and speeds instead of machines.yaml."),
-]
 _BAR = 40
 
 
 def plan(
     job: JobArgument,
-    build: Annotated[str | None, typer.Option(help="Build instead of the job's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N records.")] = None,
+    build: BuildOption = None,
+    limit: LimitOption = None,
     machines: MachinesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

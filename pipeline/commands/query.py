@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.commands.run import JsonOption
+from pipeline.commands.options import JsonOption
 
 if TYPE_CHECKING:
     import duckdb

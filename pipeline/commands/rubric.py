@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from rich.text import Text
 from tokenizers import Tokenizer
 
 import engine.tiny
+from pipeline.commands.options import framed
 from rubrics.canvas import Canvas
 from rubrics.compiler import CompiledRubric, Dialect, compile_rubric
 from rubrics.encoding import TextEncoder
@@ -23,37 +26,66 @@ app = typer.Typer(help="Check rubrics and show how they are asked.", no_args_is_
 
 EMBEDDED_TOKENIZER = Path(engine.tiny.__file__).parent / "tokenizer.json"
 
-TokenizerOption = Annotated[
-    Path, typer.Option(help="The model's tokenizer.json, or its folder.", show_default=False)
-]
-DialectOption = Annotated[Dialect, typer.Option(help="How the rubric is phrased.")]
-CanvasOption = Annotated[int, typer.Option(min=2, help="Widest canvas the engine serves.")]
-LabelsOption = Annotated[int, typer.Option(min=2, help="Most label ids one read may report.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+@dataclass(frozen=True)
+class _Compiler:
+    """Everything but the rubric that compiling takes."""
+
+    encoder: TextEncoder
+    dialect: Dialect
+    canvas_length: int
+    max_label_ids: int
+
+    def compile(self, source: str) -> CompiledRubric:
+        """A rubric that ships, or the one at a path; raises `RubricError`."""
+        return compile_rubric(
+            load_rubric(source),
+            self.encoder,
+            dialect=self.dialect,
+            canvas_length=self.canvas_length,
+            max_label_ids=self.max_label_ids,
+        )
+
+
+def _compiles(own: Callable[..., None]) -> Callable[..., None]:
+    """A command that gets a `_Compiler` and whether to print JSON, then its own arguments."""
+
+    def frame(
+        *,
+        tokenizer: Annotated[
+            Path,
+            typer.Option(help="The model's tokenizer.json, or its folder.", show_default=False),
+        ] = EMBEDDED_TOKENIZER,
+        dialect: Annotated[Dialect, typer.Option(help="How the rubric is phrased.")] = "lines",
+        canvas_length: Annotated[
+            int, typer.Option(min=2, help="Widest canvas the engine serves.")
+        ] = 64,
+        max_label_ids: Annotated[
+            int, typer.Option(min=2, help="Most label ids one read may report.")
+        ] = 128,
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        **options: Any,
+    ) -> None:
+        compiler = _Compiler(_encoder(tokenizer), dialect, canvas_length, max_label_ids)
+        own(compiler, as_json, **options)
+
+    return framed(frame, own)
 
 
 @app.command()
+@_compiles
 def check(
+    compiler: _Compiler,
+    as_json: bool,
+    /,
     rubrics: Annotated[list[str], typer.Argument(help="Rubric files, or names of shipped ones.")],
-    tokenizer: TokenizerOption = EMBEDDED_TOKENIZER,
-    dialect: DialectOption = "lines",
-    canvas_length: CanvasOption = 64,
-    max_label_ids: LabelsOption = 128,
-    as_json: JsonOption = False,
 ) -> None:
     """Report every problem of every rubric at once; exit code 1 if there is one."""
-    encoder = _encoder(tokenizer)
     console = Console(highlight=False)
     failed = False
     for source in rubrics:
         try:
-            compiled = compile_rubric(
-                load_rubric(source),
-                encoder,
-                dialect=dialect,
-                canvas_length=canvas_length,
-                max_label_ids=max_label_ids,
-            )
+            compiled = compiler.compile(source)
         except RubricError as error:
             failed = True
             if as_json:
@@ -72,24 +104,17 @@ def check(
 
 
 @app.command()
+@_compiles
 def show(
+    compiler: _Compiler,
+    as_json: bool,
+    /,
     rubric: Annotated[str, typer.Argument(help="A rubric file, or the name of a shipped one.")],
-    tokenizer: TokenizerOption = EMBEDDED_TOKENIZER,
-    dialect: DialectOption = "lines",
-    canvas_length: CanvasOption = 64,
-    max_label_ids: LabelsOption = 128,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the prompt's rubric and each canvas: positions, tokens, slots and label ids."""
-    encoder = _encoder(tokenizer)
+    encoder = compiler.encoder
     try:
-        compiled = compile_rubric(
-            load_rubric(rubric),
-            encoder,
-            dialect=dialect,
-            canvas_length=canvas_length,
-            max_label_ids=max_label_ids,
-        )
+        compiled = compiler.compile(rubric)
     except RubricError as error:
         for problem in error.problems:
             typer.echo(problem, err=True)

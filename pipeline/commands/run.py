@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from pipeline.commands.options import JobArgument, JsonOption, VerboseOption
 from pipeline.jobs.config import LoadedJob, load_job
 from pipeline.yaml_files import ConfigError
 
@@ -18,22 +19,20 @@ if TYPE_CHECKING:
 BEAM_FLAGS_PASS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer settings: what is no option of ours is one of Beam's."""
 
-BuildOption = Annotated[str | None, typer.Option(help="Build instead of the job's: name or path.")]
-OutputOption = Annotated[str | None, typer.Option(help="Output folder instead of the job's.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Decide only the first N records.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show the log.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
 
 def run(
     context: typer.Context,
-    job: Annotated[str, typer.Argument(help="A job that ships, or the path of one.")],
-    build: BuildOption = None,
+    job: JobArgument,
+    build: Annotated[
+        str | None, typer.Option(help="Build instead of the job's: name or path.")
+    ] = None,
     input_: Annotated[
         list[str] | None, typer.Option("--input", help="Shards instead of the job's; repeatable.")
     ] = None,
-    output: OutputOption = None,
-    limit: LimitOption = None,
+    output: Annotated[str | None, typer.Option(help="Output folder instead of the job's.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Decide only the first N records.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Take over parts that earlier runs finished.")
     ] = False,

@@ -1,0 +1,1 @@
+"""How conversations are decided: cases, reads, the engine behind RunInference, rows."""

@@ -37,7 +37,7 @@ def finish(
         None if job.noise is None else job.names[job.noise],
         None if job.fp32 is None else job.names[job.fp32],
     )
-    threshold = surveyed.threshold([s for s in (job.noise, job.fp32) if s is not None])
+    threshold = surveyed.threshold(job.noise, job.fp32)
     rows = summarise(groups, names, threshold)
     write_table(job.output, job.key, "diff_summary", "part-summary", rows)
     is_overall = [(row["rubric_id"], row["question_id"]) == OVERALL for row in rows]

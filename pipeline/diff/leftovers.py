@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline import storage
-from pipeline.diff.join import Block, Rows
+from pipeline.diff.join import KEYS, Block, Rows
 from pipeline.diff.units import Source
 from pipeline.statistics.bootstrap import cluster_hash
 
@@ -67,7 +67,7 @@ def spill(
 
 
 def _options_of(held: Rows, decisions: pa.Table) -> pa.Table:
-    keys = ["conversation_id", "rubric_id", "rubric_version", "question_id"]
+    keys = list(KEYS)
     return held.options.join(decisions.select(keys), keys=keys, join_type="left semi")
 
 

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.statistics.bootstrap import ClusterSums, Floats, ratio
-from pipeline.statistics.intervals import (
-    Method,
-    clustered_interval,
-    effective_size,
-    paired_difference,
-)
+from pipeline.statistics.intervals import clustered_interval, effective_size, paired_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +43,13 @@ class Rate:
         """Whether the sample shows how events cluster: some items are events, and some not."""
         return 0 < self.count < self.total
 
-    def interval(
-        self,
-        confidence: float = 0.95,
-        method: Method = "wilson",
-        size: float | None = None,
-    ) -> tuple[float, float]:
-        """Two-sided interval at the effective size (or at `size`); (0, 1) without items."""
+    def interval(self, size: float | None = None) -> tuple[float, float]:
+        """95% interval at the effective size (or at `size`); (0, 1) without items."""
         if not self.total:
             return 0.0, 1.0
         if size is None:
             size = self.effective_size
-        low, high = clustered_interval(self.value, size, self.clusters, confidence, method)
+        low, high = clustered_interval(self.value, size, self.clusters)
         return float(low), float(high)
 
 
@@ -74,15 +64,13 @@ def rate_of(sums: ClusterSums, events: int, items: int) -> Rate:
     )
 
 
-def difference(
-    first: Rate, second: Rate, confidence: float = 0.95, method: Method = "wilson"
-) -> tuple[float, float]:
-    """Interval of `first - second`, paired: their correlation is that of the replicates.
+def difference(first: Rate, second: Rate) -> tuple[float, float]:
+    """95% interval of `first - second`, paired: their correlation is that of the replicates.
 
     Where only one of them varies, the other is taken to cluster like it.
     """
     bounds = [
-        tuple(np.asarray(b) for b in rate.interval(confidence, method, _size(rate, other)))
+        tuple(np.asarray(b) for b in rate.interval(_size(rate, other)))
         for rate, other in ((first, second), (second, first))
     ]
     low, high = paired_difference(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
 from pipeline import storage
@@ -20,6 +16,7 @@ from pipeline.diff.shown import sample_points, worst_flips
 from pipeline.diff.sums import WITH_GOLD, WITHOUT_GOLD
 from pipeline.diff.survey import Survey, refusals, survey
 from pipeline.diff.units import Source, Unit
+from pipeline.output.writing import parquet
 
 LEFTOVERS, SURVEYS = "leftovers", "surveys"
 GROUPS, AGREEMENT, FLIPS, POINTS = "groups", "agreement", "flips", "points"
@@ -92,23 +89,15 @@ def _measure(job: Job, part: str, block: Block, surveyed: Survey) -> Iterator[Ta
     roles = Roles(
         noise=job.noise,
         fp32=job.fp32,
-        threshold=surveyed.threshold([s for s in (job.noise, job.fp32) if s is not None]),
+        threshold=surveyed.threshold(job.noise, job.fp32),
         columns=WITH_GOLD if surveyed.gold else WITHOUT_GOLD,
     )
     measured = Measured(block, roles)
     diffs = measured.diffs()
     if diffs.num_rows:
-        storage.write_atomic(job.key.table_path(job.output, "diffs", part), _parquet(diffs))
+        storage.write_atomic(job.key.table_path(job.output, "diffs", part), parquet(diffs))
     for group in measured.groups():
         yield TaggedOutput(GROUPS, group)
     yield TaggedOutput(AGREEMENT, measured.agreement())
     yield TaggedOutput(FLIPS, worst_flips(diffs))
     yield TaggedOutput(POINTS, sample_points(measured))
-
-
-def _parquet(table: pa.Table) -> Any:
-    sink = io.BytesIO()
-    pq.write_table(
-        table, sink, compression="zstd", row_group_size=table.num_rows, store_schema=False
-    )
-    return sink.getvalue()

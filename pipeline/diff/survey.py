@@ -85,9 +85,10 @@ class Survey:
         self.differing.update(other.differing)
         return self
 
-    def threshold(self, sides: Sequence[int]) -> float | None:
-        """Margin up to which a flip is a near tie: the largest noise quantile of these sides."""
-        measured = [self.repeats[s].quantile(NOISE_QUANTILE) for s in sides]
+    def threshold(self, *sides: int | None) -> float | None:
+        """Margin up to which a flip is a near tie: the largest noise quantile of these sides, or
+        None when no side is given."""
+        measured = [self.repeats[s].quantile(NOISE_QUANTILE) for s in sides if s is not None]
         return max(measured, default=None)
 
 

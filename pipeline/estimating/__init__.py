@@ -1,0 +1,1 @@
+"""What a job would take: engine steps, hours and dollars, without a model."""

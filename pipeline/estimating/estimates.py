@@ -46,11 +46,9 @@ class MonthlyChoice:
     share_of_capacity: float
 
 
-def engine_hours(steps: StepCount, machine_type: str, machines: Machines) -> float | None:
-    """Hours inside engine steps on one machine; None where its speed is not known."""
-    rate = machines.throughput.machines.get(machine_type)
-    if rate is None:
-        return None
+def engine_hours(steps: StepCount, machine_type: str, machines: Machines) -> float:
+    """Hours inside engine steps on one machine whose speed is known."""
+    rate = machines.throughput.machines[machine_type]
     return rate.seconds(steps.steps, steps.computed_tokens + steps.canvas_tokens) / 3600
 
 
@@ -60,8 +58,6 @@ def estimates(steps: StepCount, parts: int, machines: Machines) -> list[Estimate
     found = []
     for machine_type in machines.throughput.machines:
         alone = engine_hours(steps, machine_type, machines)
-        if alone is None:
-            continue
         for workers in WORKERS:
             if workers > max(1, parts):
                 break
@@ -83,9 +79,9 @@ def monthly_choices(steps: StepCount, parts: int, machines: Machines) -> list[Mo
     reads = steps.reads * NIGHTS_PER_MONTH
     for estimate in estimates(steps, parts, machines):
         replica = machines.always_on.replicas.get(estimate.machine_type)
-        hours = engine_hours(steps, estimate.machine_type, machines)
-        if replica is None or estimate.workers != 1 or not reads or hours is None:
+        if replica is None or estimate.workers != 1 or not reads:
             continue
+        hours = engine_hours(steps, estimate.machine_type, machines)
         busy = hours * NIGHTS_PER_MONTH / machines.always_on.hours_per_month
         replicas = max(1, math.ceil(busy))
         per_1000 = machines.always_on.dollars_per_1000(estimate.machine_type, reads)

@@ -153,9 +153,7 @@ class Machines(_Strict):
                 f"{', '.join(sorted(self.machines))}"
             ) from None
 
-    def dollars_per_hour(
-        self, machine_type: str, *, disk_size_gb: int | None = None, flexrs: bool = False
-    ) -> float:
+    def dollars_per_hour(self, machine_type: str, *, flexrs: bool = False) -> float:
         """One Dataflow batch worker for an hour: vCPUs, memory and disk."""
         shape, family, prices = self.shape(machine_type), self.family(machine_type), self.dataflow
         compute = (
@@ -168,7 +166,7 @@ class Machines(_Strict):
         standard = family.disk_type == "pd-standard"
         disk = prices.dollars_per_disk_gb_hour
         per_gb = disk.standard if standard else disk.ssd
-        return compute + (disk_size_gb or family.disk_size_gb) * per_gb
+        return compute + family.disk_size_gb * per_gb
 
 
 def _unknown(what: str, names: Iterable[str], known: Mapping[str, object]) -> list[str]:

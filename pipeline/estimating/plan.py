@@ -20,7 +20,8 @@ from pipeline.deciding.planning import Case, PlanSettings, plan_part
 from pipeline.deciding.spec import compile_rubrics
 from pipeline.estimating.steps import StepCount, count_steps, shapes
 from pipeline.input.conversations import Conversation, Rejected
-from pipeline.input.records import parse_record
+from pipeline.input.parts import Place
+from pipeline.input.reading import duplicate, parse_item
 from pipeline.input.shards import RawRecord, Shard, match_shards, read_records
 from pipeline.jobs.config import LoadedJob
 from rubrics.compiler import CompiledRubric
@@ -103,16 +104,16 @@ def plan_job(loaded: LoadedJob) -> Plan:
     )
     shards = match_shards(job.input)
     plan.shards = len(shards)
-    for records in _parts(shards, set(compiled), job.records_per_part, job.limit):
+    for records in _parts(shards, frozenset(compiled), job.records_per_part, job.limit):
         _add_part(plan, records, compiled, settings, build)
     return plan
 
 
 def _parts(
-    shards: Sequence[Shard], rubric_ids: set[str], records_per_part: int, limit: int | None
+    shards: Sequence[Shard], rubric_ids: frozenset[str], records_per_part: int, limit: int | None
 ) -> Iterator[list[Conversation | Rejected]]:
     """The records of every part, duplicates rejected."""
-    seen: set[str] = set()
+    first_of: dict[str, Place] = {}
     left = limit
     for shard in shards:
         part: list[Conversation | Rejected] = []
@@ -125,23 +126,15 @@ def _parts(
                     yield part
                     part = []
                 number = item.index // records_per_part
-                found = parse_record(item.value, shard.name, item.index, frozenset(rubric_ids))
                 left = None if left is None else left - 1
-                part.append(_first_of_its_id(found, seen))
-            else:
-                part.append(Rejected(shard.name, None, None, None, "read", item.code, item.message))
+            found = parse_item(item, shard, rubric_ids)
+            if isinstance(found, Conversation):
+                place = Place(found.source, found.record_index)
+                first = first_of.setdefault(found.id, place)
+                found = found if first == place else duplicate(found, first)
+            part.append(found)
         if part:
             yield part
-
-
-def _first_of_its_id(found: Conversation | Rejected, seen: set[str]) -> Conversation | Rejected:
-    if isinstance(found, Rejected):
-        return found
-    if found.id in seen:
-        place = (found.source, found.record_index, found.id)
-        return Rejected(*place, None, "parse", "duplicate_id", "")
-    seen.add(found.id)
-    return found
 
 
 def _add_part(

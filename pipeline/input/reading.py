@@ -190,9 +190,9 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
             if isinstance(item, RawRecord) and item.index < part.start:
                 continue
             content.add(item)
-            found = self._parse(part.shard, item)
+            found = parse_item(item, part.shard, self._rubric_ids)
             if isinstance(found, Conversation) and found.record_index in duplicates:
-                found = _duplicate(found, duplicates[found.record_index])
+                found = duplicate(found, duplicates[found.record_index])
             outcome = found.code if isinstance(found, Rejected) else "conversations"
             Metrics.counter("onepass.read", outcome).inc()
             yield found
@@ -204,13 +204,18 @@ class _ReadParts(beam.DoFn):  # type: ignore[misc]
                 f"{part.shard.path} changed while it was read; run again when it is complete"
             )
 
-    def _parse(self, shard: Shard, item: RawRecord | ShardProblem) -> Conversation | Rejected:
-        if isinstance(item, ShardProblem):
-            return Rejected(shard.name, None, None, None, "read", item.code, item.message)
-        return parse_record(item.value, shard.name, item.index, self._rubric_ids)
+
+def parse_item(
+    item: RawRecord | ShardProblem, shard: Shard, rubric_ids: frozenset[str] | None
+) -> Conversation | Rejected:
+    """What a shard gave -> a Conversation, or its errors row."""
+    if isinstance(item, ShardProblem):
+        return Rejected(shard.name, None, None, None, "read", item.code, item.message)
+    return parse_record(item.value, shard.name, item.index, rubric_ids)
 
 
-def _duplicate(conversation: Conversation, first: Place) -> Rejected:
+def duplicate(conversation: Conversation, first: Place) -> Rejected:
+    """The errors row of a conversation whose id the record at `first` has already."""
     return Rejected(
         conversation.source,
         conversation.record_index,

@@ -56,7 +56,6 @@ def prepare(
         resume: take over parts that earlier runs of the same job finished.
         source: where workers get their engine; the real one unless given.
     """
-
     job, build = loaded.job, loaded.build
     settings = PlanSettings(job.samples, job.seed, job.on_too_long, build.max_model_len)
     try:

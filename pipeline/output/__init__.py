@@ -1,0 +1,1 @@
+"""What a run leaves behind: tables and records, how to resume from them and ask them."""

@@ -12,10 +12,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import metadata
 from typing import Any
 
 from engine.checkpoints import resolve
+from engine.facts import package_version
 from pipeline import storage
 from pipeline.deciding.spec import DecideSpec
 from pipeline.input.parts import Part
@@ -82,15 +82,8 @@ def _software(model: str) -> str:
     """Versions and model hashes as found on this machine, as JSON."""
     checkpoint = resolve(model)
     facts: dict[str, Any] = {
-        "versions": {name: _version(name) for name in _MOVE_DECISIONS},
+        "versions": {name: package_version(name) for name in _MOVE_DECISIONS},
         "model_sha256": checkpoint.model_sha256(),
         "tokenizer_sha256": checkpoint.tokenizer_sha256(),
     }
     return json.dumps(facts, sort_keys=True)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

@@ -81,9 +81,14 @@ def encode(table: Table, rows: Sequence[Row]) -> bytes:
             raise ValueError(f"table {table.name}: column {column.name} holds a fraction")
         if not column.nullable and arrow.column(column.name).null_count:
             raise ValueError(f"table {table.name}: column {column.name} misses a value")
+    return parquet(arrow)
+
+
+def parquet(rows: pa.Table) -> bytes:
+    """A Parquet file of these rows: zstd, one row group, no metadata that varies."""
     sink = io.BytesIO()
     pq.write_table(
-        arrow, sink, compression="zstd", row_group_size=max(1, len(ordered)), store_schema=False
+        rows, sink, compression="zstd", row_group_size=max(1, rows.num_rows), store_schema=False
     )
     return sink.getvalue()
 

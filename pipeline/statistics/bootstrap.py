@@ -46,11 +46,9 @@ def _poisson_table() -> NDArray[np.uint8]:
 _WEIGHT_OF_DRAW = _poisson_table()
 
 
-def poisson_weights(
-    hashes: NDArray[np.uint64], replicates: int = REPLICATES
-) -> NDArray[np.float64]:
-    """(clusters, replicates) weights with mean 1 and variance 1."""
-    words = -(-replicates // _PER_HASH)
+def poisson_weights(hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """(clusters, REPLICATES) weights with mean 1 and variance 1."""
+    words = -(-REPLICATES // _PER_HASH)
     steps = np.arange(1, words + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):
         z = hashes[:, None] + steps[None, :] * np.uint64(0x9E3779B97F4A7C15)
@@ -58,7 +56,7 @@ def poisson_weights(
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     draws = np.ascontiguousarray(z.astype("<u8")).view("<u2").reshape(len(hashes), -1)
-    return np.asarray(_WEIGHT_OF_DRAW[draws[:, :replicates]], np.float64)
+    return np.asarray(_WEIGHT_OF_DRAW[draws[:, :REPLICATES]], np.float64)
 
 
 @dataclass(slots=True)
@@ -161,11 +159,10 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     return np.asarray(np.divide(numerator, denominator, out=out, where=denominator != 0))
 
 
-def percentile_interval(replicates: Floats, confidence: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of a statistic's replicates; NaN when no replicate has a value."""
+def percentile_interval(replicates: Floats) -> tuple[float, float]:
+    """95% percentile interval of a statistic's replicates; NaN when no replicate has a value."""
     known = replicates[np.isfinite(replicates)]
     if not known.size:
         return float("nan"), float("nan")
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(known, [tail, 1 - tail])
+    low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)

@@ -22,9 +22,9 @@ Bounds = tuple[Floats, Floats]
 Method = Literal["wilson", "beta"]
 
 
-def wilson(count: ArrayLike, total: ArrayLike, confidence: float = 0.95) -> Bounds:
-    """Wilson score interval of `count` in `total`; counts need not be whole, arrays broadcast."""
-    return rate_interval(count, total, confidence, "wilson")
+def wilson(count: ArrayLike, total: ArrayLike) -> Bounds:
+    """95% Wilson interval of `count` in `total`; counts need not be whole, arrays broadcast."""
+    return rate_interval(count, total)
 
 
 def rate_interval(
@@ -116,25 +116,6 @@ def paired_difference(
     low = difference - reach(p1 - l1, u2 - p2)
     high = difference + reach(u1 - p1, p2 - l2)
     return np.maximum(low, -1.0), np.minimum(high, 1.0)
-
-
-def items_needed(
-    rate: float, budget: float, confidence: float = 0.95, design_effect: float = 1.0
-) -> int | None:
-    """Items for a one-sided exact upper bound of `rate` below `budget`, should the rate stay.
-
-    None when the rate itself reaches the budget: no sample will do.
-
-    >>> [items_needed(0.0, b) for b in (0.01, 0.02, 0.05)]
-    [299, 149, 59]
-    """
-    if rate >= budget:
-        return None
-    level = 2 * confidence - 1
-    independent = smallest_sample(
-        lambda n: bool(rate_interval(rate * n, n, level, "beta")[1] < budget)
-    )
-    return None if independent is None else scaled(independent, design_effect)
 
 
 def scaled(independent: int, design_effect: float) -> int:

@@ -19,11 +19,11 @@ class McNemar:
     note: str | None
 
 
-def mcnemar_exact(fixes: int, breaks: int, alpha: float = ALPHA) -> McNemar:
+def mcnemar_exact(fixes: int, breaks: int) -> McNemar:
     """Exact two-sided McNemar test over the decisions that became right or wrong.
 
     With n such decisions the smallest p any split can reach is 2 x 0.5^n; when that exceeds
-    `alpha`, "not significant" is certain beforehand and no p-value is given.
+    `ALPHA`, "not significant" is certain beforehand and no p-value is given.
 
     >>> mcnemar_exact(0, 2).note
     'not testable: 2 discordant, smallest reachable p 0.5 exceeds 0.05'
@@ -32,10 +32,10 @@ def mcnemar_exact(fixes: int, breaks: int, alpha: float = ALPHA) -> McNemar:
     """
     discordant = fixes + breaks
     smallest = min(1.0, 2 * 0.5**discordant)
-    if smallest > alpha:
+    if smallest > ALPHA:
         note = (
             f"not testable: {discordant} discordant, smallest reachable p {smallest:.3g} "
-            f"exceeds {alpha:g}"
+            f"exceeds {ALPHA:g}"
         )
         return McNemar(None, note)
     return McNemar(float(mcnemar([[0, fixes], [breaks, 0]], exact=True).pvalue), None)

@@ -88,7 +88,7 @@ def throughput(history: History) -> pd.DataFrame:
     )
 
 
-def flips(history: History) -> pd.DataFrame:
+def paired_decisions(history: History) -> pd.DataFrame:
     both = pairs(history)
     names = {
         "decision_base": "baseline_decision",
@@ -97,10 +97,15 @@ def flips(history: History) -> pd.DataFrame:
         "probability_candidate": "candidate_probability",
         "gold_base": "gold",
     }
-    changed = both[both.changed].rename(columns=names)
-    changed = changed.assign(job=JOB, baseline_build="base", candidate_build="single_pass")
+    both = both.rename(columns=names)
+    both = both.assign(job=JOB, baseline_build="base", candidate_build="single_pass")
     builds = ["job", "run_date", "baseline_build", "candidate_build"]
-    return changed[[*builds, *KEYS, *list(names.values())[:-1], "smaller_margin", "gold"]]
+    return both[[*builds, *KEYS, *names.values(), "smaller_margin", "changed"]]
+
+
+def flips(history: History) -> pd.DataFrame:
+    both = paired_decisions(history)
+    return both[both.changed].drop(columns="changed")
 
 
 def agreement(history: History) -> pd.DataFrame:
@@ -135,6 +140,7 @@ VIEW_ANSWERS: dict[str, Callable[[History], pd.DataFrame]] = {
     "latest_runs": lambda history: frame(history, "runs"),
     "latest_decisions": lambda history: frame(history, "decisions"),
     "build_pairs": build_pairs,
+    "paired_decisions": paired_decisions,
     "flips": flips,
     "agreement_by_week": agreement,
     "answer_mix": mix,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.local_server import serving
 
 
 @dataclass
@@ -65,13 +66,6 @@ def _created(job: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def service() -> Iterator[Service]:
     found = Service()
-    server = ThreadingHTTPServer(("localhost", 0), _handler(found))
-    found.url = f"http://localhost:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(_handler(found)) as url:
+        found.url = url.replace("127.0.0.1", "localhost")  # Beam takes no address as an endpoint
         yield found
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from engine.cloud import machine_type
+from tests.local_server import serving
 
 
 class _Metadata(BaseHTTPRequestHandler):
@@ -25,13 +25,8 @@ class _Metadata(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def metadata() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), _Metadata)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(_Metadata) as url:
+        yield url
 
 
 def machine(root: Path, product: str) -> Path:

@@ -29,7 +29,7 @@ def test_an_amx_machine_in_a_container(tmp_path: Path) -> None:
     machine = read_machine(root)
     assert machine.cpu_model == "Intel(R) Xeon(R) Platinum 8481C"
     assert machine.has_amx
-    assert machine.has_avx512
+    assert "avx512f" in machine.cpu_features
     assert machine.has_avx2
     assert machine.fast_bfloat16
     assert machine.cpus == 1

@@ -43,32 +43,33 @@ class Asked:
     outputs: Any = field(repr=False)
 
 
+def engine_arguments(folder: Path) -> dict[str, Any]:
+    """vLLM's arguments for the checkpoint in `folder`."""
+    return {
+        "model": str(folder),
+        "dtype": "float32",
+        "enforce_eager": True,
+        "language_model_only": True,
+        "skip_tokenizer_init": True,
+        "max_model_len": MAX_MODEL_LEN,
+        "max_num_seqs": 16,
+        "max_num_batched_tokens": TOKEN_BUDGET,
+        "kv_cache_memory_bytes": 64 << 20,
+        "block_size": BLOCK,
+        "max_logprobs": 64,
+        "diffusion_config": {"canvas_length": CANVAS},
+        "use_tqdm_on_load": False,
+    }
+
+
 class Engine:
     """A vLLM engine, asked with reads or with vLLM's own sampling parameters."""
 
     def __init__(self, folder: Path, **arguments: Any) -> None:
         from vllm import EngineArgs, LLMEngine
 
-        self.engine = LLMEngine.from_engine_args(
-            EngineArgs(
-                **{
-                    "model": str(folder),
-                    "dtype": "float32",
-                    "enforce_eager": True,
-                    "language_model_only": True,
-                    "skip_tokenizer_init": True,
-                    "max_model_len": MAX_MODEL_LEN,
-                    "max_num_seqs": 16,
-                    "max_num_batched_tokens": TOKEN_BUDGET,
-                    "kv_cache_memory_bytes": 64 << 20,
-                    "block_size": BLOCK,
-                    "max_logprobs": 64,
-                    "diffusion_config": {"canvas_length": CANVAS},
-                    "use_tqdm_on_load": False,
-                    **arguments,
-                }
-            )
-        )
+        everything = engine_arguments(folder) | arguments
+        self.engine = LLMEngine.from_engine_args(EngineArgs(**everything))
         self._asked = 0
 
     def close(self) -> None:

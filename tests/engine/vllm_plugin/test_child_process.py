@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 
 from engine.vllm_plugin.torchvision_fix import SITE_HOOK
-from tests.engine.vllm_plugin.engines import (
-    BLOCK,
-    LABELS,
-    MAX_MODEL_LEN,
-    TOKEN_BUDGET,
-    Engine,
-    make_read,
-)
+from tests.engine.vllm_plugin.engines import LABELS, Engine, engine_arguments, make_read
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -56,20 +49,7 @@ def test_same_answers_from_a_child_process(on: Engine, checkpoint: Path, tmp_pat
     rng = random.Random(1)
     reads = [make_read(rng, 40, 16, LABELS[i % 3]) for i in range(4)]
     job = {
-        "engine": {
-            "model": str(checkpoint),
-            "dtype": "float32",
-            "enforce_eager": True,
-            "language_model_only": True,
-            "skip_tokenizer_init": True,
-            "max_model_len": MAX_MODEL_LEN,
-            "max_num_seqs": 16,
-            "max_num_batched_tokens": TOKEN_BUDGET,
-            "kv_cache_memory_bytes": 64 << 20,
-            "block_size": BLOCK,
-            "diffusion_config": {"canvas_length": 64},
-            "use_tqdm_on_load": False,
-        },
+        "engine": engine_arguments(checkpoint),
         "reads": [
             {
                 "prompt": list(read.prompt_ids),

@@ -283,7 +283,7 @@ def test_killed_and_resumed_is_the_same_as_undisturbed(
 def kill_after(folder: Path, output: Path, parts: int) -> None:
     """Run the job in a process of its own and kill it once that many parts are whole."""
     command = [sys.executable, "-m", "tests.pipeline.slow_run", str(folder), str(output)]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[3])
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:

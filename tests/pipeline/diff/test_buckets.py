@@ -5,7 +5,7 @@ from google.cloud import storage as cloud
 
 from pipeline import storage
 from pipeline.diff.result import list_comparisons, load_comparison
-from tests.gcs import bucket, gcs_url
+from tests.gcs import beam_uses, bucket, gcs_url
 from tests.pipeline.diff.cases import compared, items, refused
 from tests.pipeline.synthetic import write_run
 
@@ -16,10 +16,7 @@ def test_runs_in_a_bucket_are_compared_there(
     bucket: cloud.Bucket, gcs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Part files, spilled rows, tables, record and cleaning up: all in the bucket."""
-    from apache_beam.internal.gcp import auth
-
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)  # no search for credentials
+    beam_uses(gcs_url, monkeypatch)
     out = f"gs://{bucket.name}/out"
     base = write_run(out, items(30), run_id="base", parts=2)
     cand = write_run(out, items(30, flipped=[1, 2]), run_id="cand", build="single_pass", parts=3)

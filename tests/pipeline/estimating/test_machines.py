@@ -49,16 +49,16 @@ def test_the_throughput_model_gives_back_the_figures_it_is_derived_from() -> Non
 
 
 def test_a_worker_hour_on_dataflow() -> None:
-    c4 = MACHINES.dollars_per_hour("c4-standard-48", disk_size_gb=100)
-    assert c4 == pytest.approx(48 * 0.056 + 180 * 0.003557 + 100 * 0.000298)
-    flexrs = MACHINES.dollars_per_hour("c4-standard-48", disk_size_gb=100, flexrs=True)
-    assert flexrs == pytest.approx(0.6 * (48 * 0.056 + 180 * 0.003557) + 100 * 0.000298)
+    c4 = MACHINES.dollars_per_hour("c4-standard-48")
+    assert c4 == pytest.approx(48 * 0.056 + 180 * 0.003557 + 200 * 0.000298)
+    flexrs = MACHINES.dollars_per_hour("c4-standard-48", flexrs=True)
+    assert flexrs == pytest.approx(0.6 * (48 * 0.056 + 180 * 0.003557) + 200 * 0.000298)
     with pytest.raises(KeyError, match=r"'n1-standard-1' is not in machines\.yaml; it has c3-"):
         MACHINES.dollars_per_hour("n1-standard-1")
 
 
 def test_names_that_lead_nowhere_are_all_reported(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "configs/machines.yaml").read_text()
+    text = (Path(__file__).parents[3] / "configs/machines.yaml").read_text()
     broken = tmp_path / "machines.yaml"
     broken.write_text(
         text.replace("family: c3,", "family: c9,").replace("source: beam", "source: x")

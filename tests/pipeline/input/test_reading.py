@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from apache_beam.internal.gcp import auth
 from google.cloud import storage
 
 from pipeline.input import reading
@@ -24,7 +23,7 @@ from pipeline.input.conversations import Conversation, Rejected
 from pipeline.input.parts import Part, Place
 from pipeline.input.reading import FindParts, ReadParts
 from pipeline.input.shards import InputError, Shard
-from tests.gcs import bucket, gcs_url
+from tests.gcs import beam_uses, bucket, gcs_url
 from tests.pipeline.eager import elements
 from tests.pipeline.input.test_records import BAD_RECORDS, CANARY
 
@@ -314,8 +313,7 @@ class TestBadInput:
 def test_shards_in_a_bucket(
     bucket: storage.Bucket, gcs_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)  # no search for credentials
+    beam_uses(gcs_url, monkeypatch)
     for name in ("x/a.jsonl", "x/b.jsonl.gz", "y/c.jsonl.zst"):
         write(tmp_path / name, [{"text": f"{name} {n}"} for n in range(5)])
         bucket.blob(f"in/{name}").upload_from_filename(str(tmp_path / name))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apache_beam.internal.gcp import auth
 from google.cloud import storage
 
 import configs
@@ -16,7 +15,7 @@ from pipeline.input.shards import match_shards
 from pipeline.jobs.config import load_build, load_job, load_rubrics
 from pipeline.jobs.running import pipeline_options
 from pipeline.yaml_files import ConfigError
-from tests.gcs import bucket, gcs_url
+from tests.gcs import beam_uses, bucket, gcs_url
 
 __all__ = ["bucket", "gcs_url"]
 
@@ -225,8 +224,7 @@ class TestReferences:
 def test_a_job_and_all_it_names_may_lie_in_a_bucket(
     bucket: storage.Bucket, gcs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-    monkeypatch.setattr(auth._Credentials, "_credentials_init", True)  # no search for credentials
+    beam_uses(gcs_url, monkeypatch)
     root = f"gs://{bucket.name}"
     job = job_file(
         build=f"{root}/build.yaml",

@@ -7,9 +7,9 @@ from scipy import stats
 from pipeline.statistics.intervals import (
     clustered_interval,
     effective_size,
-    items_needed,
     paired_difference,
     rate_interval,
+    scaled,
     smallest_sample,
     wilson,
 )
@@ -91,17 +91,23 @@ def test_no_event_at_all_still_has_a_width() -> None:
     assert (float(low), float(high)) == (-float(none[1]), float(none[1]))
 
 
-def test_zero_flips_needed_for_common_budgets() -> None:
-    assert [items_needed(0.0, budget) for budget in (0.01, 0.02, 0.05)] == [299, 149, 59]
+def needed(rate: float, budget: float) -> int | None:
+    """Items whose one-sided exact 95% bound lies below the budget, should the rate stay."""
+    return smallest_sample(
+        lambda n: bool(rate_interval(rate * n, n, 0.9, "beta")[1] < budget), limit=10**5
+    )
 
 
-def test_items_needed_grow_with_rate_and_clustering() -> None:
-    still, moving = items_needed(0.0, 0.02), items_needed(0.01, 0.02)
-    assert still is not None
+def test_items_needed_for_common_budgets() -> None:
+    assert [needed(0.0, budget) for budget in (0.01, 0.02, 0.05)] == [299, 149, 59]
+    moving = needed(0.01, 0.02)
     assert moving is not None
-    assert still < moving
-    assert items_needed(0.01, 0.02, design_effect=2.0) == 2 * moving
-    assert items_needed(0.02, 0.02) is None
+    assert moving > 149
+    assert needed(0.02, 0.02) is None
+
+
+def test_clustered_items_are_worth_less() -> None:
+    assert [scaled(150, effect) for effect in (0.5, 1.0, 2.0)] == [150, 150, 300]
 
 
 def test_smallest_sample_gives_up_at_its_limit() -> None:
