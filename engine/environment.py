@@ -96,7 +96,7 @@ def settle_threads(threads: int) -> None:
     """
     import torch
 
-    torch.set_num_threads(threads)
+    torch._C.set_num_threads(threads)  # vLLM's CPU worker disables `torch.set_num_threads`
     found = torch.get_num_threads()
     if found != threads:
         raise RuntimeError(
