@@ -13,7 +13,7 @@ demo: $(VENV)/.worker
 	$(BIN)/onepass demo
 
 test: $(VENV)/.test chromium lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 # The report is tested in a real browser. Where this cannot install one, its tests fail and say so.
 chromium:
