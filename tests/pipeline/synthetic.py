@@ -119,9 +119,12 @@ def write_run(
     start = RunStart(key, job, started_at.isoformat(), sha256_of(fingerprint), fingerprint)
     start_run(output, start)
     everything = list(decided)
+    # As in a real run, a conversation is in one part.
+    order = dict.fromkeys(d.decision["conversation_id"] for d in everything)
+    part_of = {name: number % parts for number, name in enumerate(order)}
     markers = []
     for index in range(parts):
-        mine = everything[index::parts]
+        mine = [d for d in everything if part_of[d.decision["conversation_id"]] == index]
         mine_errors = list(errors) if index == 0 else []
         name = f"part-shard-{index:05d}"
         files = (
