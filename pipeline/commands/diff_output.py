@@ -29,6 +29,12 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
     for side, name in (("baseline_only", "baseline"), ("candidate_only", "candidate")):
         if overall[side]:
             console.print(Text(f"{overall[side]:,} decisions are in the {name} only."))
+    if overall["clusters"] < overall["conversations"]:
+        text = (
+            f"Intervals resample {overall['clusters']:,} groups: {overall['conversations']:,} "
+            "conversations are not independent."
+        )
+        console.print(Text(text))
     for difference in comparison.differing:
         console.print(Text(f"Allowed: {difference}", style="yellow"))
     agreed = [_number(overall[name]) or "undefined" for name in ("kappa", "ac1")]

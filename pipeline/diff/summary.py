@@ -71,7 +71,8 @@ def _flips(sums: GroupSums, classified: bool) -> dict[str, Any]:
     cluster_low, cluster_high = rate.interval()
     return {
         "pairs": int(rate.total),
-        "conversations": rate.clusters,
+        "conversations": sums.conversations,
+        "clusters": rate.clusters,
         "baseline_only": sums.baseline_only,
         "candidate_only": sums.candidate_only,
         "flips": int(rate.count),

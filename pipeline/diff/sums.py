@@ -24,7 +24,7 @@ Group = tuple[str, str]
 
 
 class Sum(IntEnum):
-    """Columns summed per conversation, with and without bootstrap weights."""
+    """Columns summed per cluster, with and without bootstrap weights."""
 
     PAIRS = 0
     FLIPS = 1
@@ -69,6 +69,7 @@ class GroupSums:
 
     Attributes:
         columns: width of `clusters`: WITHOUT_GOLD or WITH_GOLD.
+        conversations: how many the pairs come from.
         baseline_only, candidate_only: decisions that one run lacks.
         classes: flips by `flip_class`.
         options: largest number of options.
@@ -76,10 +77,11 @@ class GroupSums:
         total_variation, jensen_shannon: sums over pairs asked in both.
         asked_both: how many those are.
         movement: distribution of total variation over them.
-        clusters: sums by conversation, columns as in `Sum`.
+        clusters: sums by cluster, columns as in `Sum`.
     """
 
     columns: int
+    conversations: int = 0
     baseline_only: int = 0
     candidate_only: int = 0
     classes: Counter[str] = field(default_factory=Counter)
@@ -96,6 +98,7 @@ class GroupSums:
 
     def merge(self, other: GroupSums) -> GroupSums:
         """Add another's sums; returns self."""
+        self.conversations += other.conversations
         self.baseline_only += other.baseline_only
         self.candidate_only += other.candidate_only
         self.classes.update(other.classes)
