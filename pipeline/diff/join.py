@@ -147,6 +147,11 @@ class Block:
         """(rows, options) codes of option names, equal across sides; -1 where there is none."""
         return self._matrices[side][1]
 
+    def name_code(self, name: str) -> int:
+        """Code, as in `option_names`, of one option name; -2 when no option's."""
+        code = pc.index(self._names, pa.scalar(name, pa.string())).as_py()
+        return -2 if code < 0 else int(code)
+
     def name_codes(self, names: pa.Array) -> Ints:
         """Codes, as in `option_names`, of an array of option names; -1 when no option's."""
         return _codes(names, self._names)

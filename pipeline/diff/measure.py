@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pipeline.diff.join import Block, Bools, Floats, Ints
 from pipeline.diff.sums import FIRST_BIN, OVERALL, PER_SIDE, WITH_GOLD, Group, GroupSums, Sum
 from pipeline.diff.survey import BASELINE, CANDIDATE, differs, follows_flip
+from pipeline.diff.thresholds import Threshold
 from pipeline.output.tables import DIFFS
 from pipeline.statistics import calibration, distances
 from pipeline.statistics.bootstrap import ClusterSums, cluster_hash, quantised, sums_by_cluster
@@ -28,13 +29,15 @@ class Roles:
     Attributes:
         noise: repeat of the baseline.
         fp32: the baseline's reads in float32.
-        threshold: margins up to this are near ties; None when neither role is filled.
+        near_tie_margin: margins up to this are near ties; None when neither role is filled.
+        thresholds: probabilities that products act at.
         columns: WITHOUT_GOLD or WITH_GOLD.
     """
 
     noise: int | None
     fp32: int | None
-    threshold: float | None
+    near_tie_margin: float | None
+    thresholds: tuple[Threshold, ...]
     columns: int
 
 
@@ -89,12 +92,13 @@ class Measured:
         )
         self.clusters = Clusters(block, self.group)
         self.flip_class = self._classify()
+        self.acted_on, self.crossed = self._crossings()
 
     def _classify(self) -> list[str | None]:
         elsewhere = differs(self.block, CANDIDATE, "prompt_sha256") | ~self.asked_both
         cascade = self.changed & elsewhere & follows_flip(self.block, CANDIDATE)
         classes: list[str | None] = [None] * len(self.block)
-        threshold = self.roles.threshold
+        threshold = self.roles.near_tie_margin
         margin = np.maximum(self.margins[BASELINE], self.margins[CANDIDATE])
         for row in np.flatnonzero(self.changed):
             if cascade[row]:
@@ -103,6 +107,25 @@ class Measured:
                 # A margin that is not there (not asked on one side) is no near tie.
                 classes[row] = "near_tie" if margin[row] <= threshold else "substantive"
         return classes
+
+    def _crossings(self) -> tuple[Bools, Bools]:
+        """(rows,) pairs with a threshold, and those of which one side alone reaches it."""
+        acted_on, crossed = np.zeros((2, len(self.block)), np.bool_)
+        for threshold in self.roles.thresholds:
+            rows = self.pairs.copy()
+            for key in ("rubric_id", "question_id"):
+                same = pc.equal(self.block.keys.column(key), getattr(threshold, key))
+                rows &= np.asarray(same, np.bool_)
+            reached = []
+            for side in (BASELINE, CANDIDATE):
+                # A question that was not asked has no options, so it reaches nothing.
+                place = self.block.option_names(side) == self.block.name_code(threshold.option)
+                reached.append(
+                    (place & (self.block.probabilities(side) >= threshold.probability)).any(axis=1)
+                )
+            acted_on |= rows
+            crossed |= rows & (reached[0] != reached[1])
+        return acted_on, crossed
 
     def diffs(self) -> pa.Table:
         """Rows of the `diffs` table, sorted by its keys."""
@@ -124,6 +147,7 @@ class Measured:
             *(self.block.column(s, "question_type") for s in sides.values())
         )
         columns["changed"] = pa.array(self.changed, mask=~self.both)
+        columns["crossed"] = pa.array(self.crossed, mask=~self.acted_on)
         columns["flip_class"] = pa.array(self.flip_class, pa.string())
         for name, values in (
             ("total_variation", self.total_variation),
@@ -170,6 +194,8 @@ class Measured:
         held, both = self.held, self.both
         sums.baseline_only = int(np.count_nonzero((held[BASELINE] & ~both)[rows]))
         sums.candidate_only = int(np.count_nonzero((held[CANDIDATE] & ~both)[rows]))
+        sums.threshold_pairs = int(np.count_nonzero(self.acted_on[rows]))
+        sums.threshold_crossings = int(np.count_nonzero(self.crossed[rows]))
         flips = rows[self.changed[rows]]
         sums.classes = Counter(self.flip_class[row] or "unclassified" for row in flips)
         named = self.block.option_names(BASELINE)[rows] >= 0

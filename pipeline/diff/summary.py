@@ -79,6 +79,8 @@ def _flips(sums: GroupSums, classified: bool) -> dict[str, Any]:
         "near_tie_flips": sums.classes["near_tie"] if classified else None,
         "substantive_flips": sums.classes["substantive"] if classified else None,
         "cascade_flips": sums.classes["cascade"],
+        "threshold_pairs": sums.threshold_pairs or None,
+        "threshold_crossings": sums.threshold_crossings if sums.threshold_pairs else None,
         "flip_rate": _known(rate.value),
         "flip_rate_low": float(low),
         "flip_rate_high": float(high),

@@ -71,6 +71,7 @@ class GroupSums:
         columns: width of `clusters`: WITHOUT_GOLD or WITH_GOLD.
         conversations: how many the pairs come from.
         baseline_only, candidate_only: decisions that one run lacks.
+        threshold_pairs, threshold_crossings: pairs with a threshold, and those that crossed it.
         classes: flips by `flip_class`.
         options: largest number of options.
         table: (baseline option index, candidate's) -> pairs; -1 is "not asked".
@@ -84,6 +85,8 @@ class GroupSums:
     conversations: int = 0
     baseline_only: int = 0
     candidate_only: int = 0
+    threshold_pairs: int = 0
+    threshold_crossings: int = 0
     classes: Counter[str] = field(default_factory=Counter)
     options: int = 0
     table: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -101,6 +104,8 @@ class GroupSums:
         self.conversations += other.conversations
         self.baseline_only += other.baseline_only
         self.candidate_only += other.candidate_only
+        self.threshold_pairs += other.threshold_pairs
+        self.threshold_crossings += other.threshold_crossings
         self.classes.update(other.classes)
         self.options = max(self.options, other.options)
         self.table.update(other.table)

@@ -202,6 +202,10 @@ DIFFS = Table(
         *(_bool(f"{s}_single_pass", f"one engine step in the {s}") for s in _SIDES),
         *(_int(f"{s}_batch_reads", f"reads in the engine call of the {s}") for s in _SIDES),
         _bool("changed", "the decisions differ"),
+        _bool(
+            "crossed",
+            "one run alone reaches a threshold of the question; null where none applies",
+        ),
         _str(
             "flip_class",
             "near_tie, substantive, or cascade (an earlier answer that this question depends on "
@@ -247,6 +251,8 @@ DIFF_SUMMARY = Table(
         _int("near_tie_flips", "flips with a margin no larger than noise; null when unknown"),
         _int("substantive_flips", "other flips; null when unknown"),
         _int("cascade_flips", "flips behind another flip of the same conversation"),
+        _int("threshold_pairs", "pairs with a threshold; null when none applies"),
+        _int("threshold_crossings", "of these, decisions in which one run alone reaches it"),
         _num("flip_rate", "flips / pairs"),
         _num("flip_rate_low", "Wilson 95%, decisions taken as independent"),
         _num("flip_rate_high", "Wilson 95%, decisions taken as independent"),

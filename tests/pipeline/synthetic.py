@@ -109,13 +109,18 @@ def write_run(
     errors: Sequence[dict[str, Any]] = (),
     build_settings: Mapping[str, Any] | None = None,
     engine_fingerprint: Mapping[str, Any] | None = None,
+    rubrics: Sequence[Mapping[str, Any]] = (),
     parts: int = 1,
     finish: bool = True,
     max_error_rate: float = 1.0,
 ) -> Run:
     """Write a run with these rows; `finish=False` leaves it without a manifest."""
     key = RunKey(run_date, build, run_id)
-    fingerprint = {"build": dict(build_settings or {"name": build, "model": "tiny"})}
+    fingerprint: dict[str, Any] = {
+        "build": dict(build_settings or {"name": build, "model": "tiny"})
+    }
+    if rubrics:
+        fingerprint["rubrics"] = list(rubrics)
     start = RunStart(key, job, started_at.isoformat(), sha256_of(fingerprint), fingerprint)
     start_run(output, start)
     everything = list(decided)
