@@ -1,4 +1,4 @@
-"""Decisions that some run lacks in a part: spilled to files, and joined again by conversation.
+"""Conversations of which some run lacks a decision in a part: spilled, and joined again by id.
 
 When runs were cut into different parts, a conversation lies in differently named parts. Such rows
 are written to temporary Parquet files, one row group per bucket of conversations, and only the

@@ -23,7 +23,7 @@ GROUPS, AGREEMENT, FLIPS, POINTS = "groups", "agreement", "flips", "points"
 
 
 class SurveyUnit(beam.DoFn):  # type: ignore[misc]
-    """Unit -> its survey; decisions that some run lacks go to LEFTOVERS as (bucket, source)."""
+    """Unit -> its survey; conversations that some run lacks go to LEFTOVERS as (bucket, source)."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
