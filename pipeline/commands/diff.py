@@ -19,6 +19,7 @@ from pipeline.yaml_files import ConfigError
 if TYPE_CHECKING:
     from pipeline.diff.gate import Check, Gate
     from pipeline.diff.result import Comparison, Refusal
+    from pipeline.diff.thresholds import Threshold
 
 
 class Allow(StrEnum):
@@ -59,6 +60,13 @@ def diff(
     allow: Annotated[
         list[Allow] | None, typer.Option(help="Compare although this differs.")
     ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUBRIC/QUESTION/OPTION=P",
+            help="A probability that something is done at: counts the decisions that cross it.",
+        ),
+    ] = None,
     output: Annotated[str, typer.Option(help="Folder of the runs and of the result.")] = "out",
     junit_file: Annotated[
         Path | None, typer.Option("--junit", help="Write the gate's checks as JUnit XML.")
@@ -82,9 +90,11 @@ def diff(
     from pipeline.diff.gate_output import junit, markdown
     from pipeline.diff.references import RoleError
     from pipeline.diff.result import Refusal
+    from pipeline.diff.thresholds import parse_thresholds
 
     try:
         chosen = _choose(runs, output, noise, fp32, factors)
+        thresholds = parse_thresholds(threshold or [], chosen[0][:2])
         limits = load_gate(gate) if gate else None
         if junit_file and limits is None:
             raise ConfigError(["--junit reports a gate's checks; give --gate as well"])
@@ -96,7 +106,7 @@ def diff(
         _same_run(baseline, as_json)
         return
     with log_level(verbose):
-        result = _compare(chosen, output, [a.value for a in allow or []], flags)
+        result = _compare(chosen, output, [a.value for a in allow or []], thresholds, flags)
     if isinstance(result, Refusal):
         _refuse(result.refused, as_json)
     checks = judge(limits, result) if limits else []
@@ -136,7 +146,11 @@ def _choose(
 
 
 def _compare(
-    chosen: Chosen, output: str, allow: list[str], flags: list[str]
+    chosen: Chosen,
+    output: str,
+    allow: list[str],
+    thresholds: tuple[Threshold, ...],
+    flags: list[str],
 ) -> Comparison | Refusal:
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -144,7 +158,9 @@ def _compare(
     from pipeline.diff.job import plan
 
     runs, noise, fp32 = chosen
-    job, units = plan(runs, output=output, noise=noise, fp32=fp32, allow=allow)
+    job, units = plan(
+        runs, output=output, noise=noise, fp32=fp32, allow=allow, thresholds=thresholds
+    )
     decisions = max(int(run.row["decisions"]) for run in runs)
     message = f"Comparing {len(job.sides)} runs, {decisions:,} decisions in {len(units):,} parts"
     with Console(stderr=True).status(message):

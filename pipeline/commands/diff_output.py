@@ -26,9 +26,21 @@ def print_comparison(console: Console, comparison: Comparison, *, factors: bool)
     console.print(verdict, Text(overall["verdict_reason"]))
     _print_sides(console, comparison)
     _print_near_ties(console, overall)
+    if comparison.thresholds:
+        text = (
+            f"{overall['threshold_crossings'] or 0:,} of {overall['threshold_pairs'] or 0:,} "
+            f"decisions crossed a threshold ({', '.join(comparison.thresholds)})."
+        )
+        console.print(Text(text))
     for side, name in (("baseline_only", "baseline"), ("candidate_only", "candidate")):
         if overall[side]:
             console.print(Text(f"{overall[side]:,} decisions are in the {name} only."))
+    if overall["clusters"] < overall["conversations"]:
+        text = (
+            f"Intervals resample {overall['clusters']:,} groups: {overall['conversations']:,} "
+            "conversations are not independent."
+        )
+        console.print(Text(text))
     for difference in comparison.differing:
         console.print(Text(f"Allowed: {difference}", style="yellow"))
     agreed = [_number(overall[name]) or "undefined" for name in ("kappa", "ac1")]
@@ -66,6 +78,10 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2%}"
 
 
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
 def _print_sides(console: Console, comparison: Comparison) -> None:
     for number, side in enumerate(comparison.sides, 1):
         console.print(Text(f"{number} {side.role:<10}{side.run_id}  {side.build}", style="dim"))
@@ -94,7 +110,8 @@ def _printed(rows: Sequence[dict[str, Any]], *counts: str) -> list[dict[str, Any
 
 def _questions(comparison: Comparison) -> Table:
     table = Table(title="Flips by question", title_justify="left", box=None, pad_edge=False)
-    for name in ("question", "flips", "of", "rate", "95% clustered", "floor", "max TV"):
+    crossed = ["crossed"] if comparison.thresholds else []
+    for name in ("question", "flips", "of", *crossed, "rate", "95% clustered", "floor", "max TV"):
         table.add_column(name, justify="left" if name == "question" else "right", overflow="fold")
     for row in [*_printed(comparison.questions, "flips"), comparison.overall]:
         low, high = row["flip_rate_cluster_low"], row["flip_rate_cluster_high"]
@@ -102,6 +119,7 @@ def _questions(comparison: Comparison) -> Table:
             Text(_name(row)),
             f"{row['flips']:,}",
             f"{row['pairs']:,}",
+            *(_count(row["threshold_crossings"]) for _ in crossed),
             percent(row["flip_rate"]),
             f"{low:.2%} – {high:.2%}",
             percent(row["noise_floor"]),

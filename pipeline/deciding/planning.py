@@ -26,6 +26,7 @@ class Case:
 
     Attributes:
         source, record_index: where the conversation came from, for error rows.
+        conversation_group: as the conversation states it.
         gold: question id -> expected option.
         prompt_ids: prompt of the first stage; later stages extend it with answers.
         conversation_sha256: of the conversation's own ids; keys the noise of its canvases.
@@ -36,6 +37,7 @@ class Case:
     source: str
     record_index: int
     conversation_id: str
+    conversation_group: str | None
     rubric_id: str
     gold: Mapping[str, str]
     prompt_ids: tuple[int, ...]
@@ -137,6 +139,7 @@ def plan_case(
         source=conversation.source,
         record_index=conversation.record_index,
         conversation_id=conversation.id,
+        conversation_group=conversation.group,
         rubric_id=compiled.rubric.id,
         gold=gold,
         prompt_ids=prompt.ids,

@@ -69,6 +69,7 @@ def decided_rows(
     decision = question.options[scored.decision_index].name
     gold = case.gold.get(question.id)
     row = keys | {
+        "conversation_group": case.conversation_group,
         "question_type": question.type,
         "decision": decision,
         "decision_index": scored.decision_index,
@@ -109,6 +110,7 @@ def skipped_row(
         row
         | _keys(case, compiled, question)
         | {
+            "conversation_group": case.conversation_group,
             "question_type": question.type,
             "skipped_because": because,
             "gold": case.gold.get(question.id),

@@ -57,6 +57,7 @@ def finish(
         attribution=attribute(agreement, job.names, [side.facts for side in job.sides]),
         allowed=sorted(job.allow),
         differing=refusals(surveyed, job.names, ()),
+        thresholds=[str(threshold) for threshold in job.thresholds],
     )
     _write(job, comparison)
 

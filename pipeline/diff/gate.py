@@ -155,7 +155,7 @@ def _flips(label: str, row: Mapping[str, Any], budget: float, confidence: float)
         return Check(label, "undecided", "no decision is in both runs")
     more = (row["candidate_only_flips"] if floored else row["flips"]) / total
     less = row["noise_only_flips"] / total if floored else 0.0
-    effect, clusters = row["design_effect"] or 1.0, row["conversations"]
+    effect, clusters = row["design_effect"] or 1.0, row["clusters"]
     upper = _difference(more, less, total / effect, clusters, confidence)[1]
     what = "flip rate above the floor" if floored else "flip rate (no repeat run sets a floor)"
     detail = f"{what} {more - less:.2%}, upper bound {upper:.2%}, budget {budget:.2%}"
@@ -175,7 +175,7 @@ def _accuracy(row: Mapping[str, Any], margin: float, confidence: float) -> Check
     if not total:
         return Check("accuracy", "undecided", "the runs have no gold answers to be right about")
     fixes, breaks = row["fixes"] / total, row["breaks"] / total
-    effect, clusters = row["design_effect"] or 1.0, row["conversations"]
+    effect, clusters = row["design_effect"] or 1.0, row["clusters"]
     lower = _difference(fixes, breaks, total / effect, clusters, confidence)[0]
     detail = (
         f"accuracy changed by {fixes - breaks:+.2%}, lower bound {lower:+.2%}, "

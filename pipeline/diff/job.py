@@ -10,6 +10,7 @@ from pipeline import storage
 from pipeline.diff.facts import facts
 from pipeline.diff.leftovers import bucket_count
 from pipeline.diff.result import Side, comparison_id, result_key, result_path
+from pipeline.diff.thresholds import Threshold
 from pipeline.diff.units import Unit, plan_units
 from pipeline.output.runs import Run, RunKey
 
@@ -46,6 +47,7 @@ class Job:
         key: places the tables; its run id is the comparison's id.
         noise, fp32: places of the repeat of the baseline and of the fp32 run.
         allow: differences waved through.
+        thresholds: probabilities that products act at.
         buckets: over how many buckets leftover conversations are spread.
     """
 
@@ -55,6 +57,7 @@ class Job:
     noise: int | None
     fp32: int | None
     allow: tuple[str, ...]
+    thresholds: tuple[Threshold, ...]
     buckets: int
 
     @property
@@ -80,6 +83,7 @@ def plan(
     noise: Run | None = None,
     fp32: Run | None = None,
     allow: Sequence[str] = (),
+    thresholds: Sequence[Threshold] = (),
 ) -> tuple[Job, list[Unit]]:
     """Plan a comparison of `runs` (baseline, candidate, others)."""
     everything = list(runs)
@@ -98,6 +102,7 @@ def plan(
         noise=places.get("noise"),
         fp32=places.get("fp32"),
         allow=tuple(allow),
+        thresholds=tuple(thresholds),
         buckets=bucket_count(max(int(run.row["decisions"]) for run in everything)),
     )
     return job, plan_units(everything)

@@ -25,8 +25,10 @@ from pipeline.output.tables import DECISIONS, OPTION_PROBABILITIES
 KEYS = DECISIONS.keys
 VERSION = KEYS.index("rubric_version")
 
+_GROUP = "conversation_group"
 _DECISION_COLUMNS = (
     *KEYS,
+    _GROUP,
     "question_type",
     "decision",
     "decision_index",
@@ -86,6 +88,8 @@ def _read(path: str, row_group: int | None, columns: Sequence[str]) -> pa.Table:
         table = file.read(columns=list(columns), use_threads=False)
     else:
         table = file.read_row_group(row_group, columns=list(columns), use_threads=False)
+    if _GROUP in columns and _GROUP not in table.column_names:  # a run of an earlier release
+        table = table.append_column(_GROUP, pa.nulls(table.num_rows, pa.string()))
     return pa.table({name: table.column(name) for name in columns})
 
 
@@ -142,6 +146,11 @@ class Block:
     def option_names(self, side: int) -> Ints:
         """(rows, options) codes of option names, equal across sides; -1 where there is none."""
         return self._matrices[side][1]
+
+    def name_code(self, name: str) -> int:
+        """Code, as in `option_names`, of one option name; -2 when no option's."""
+        code = pc.index(self._names, pa.scalar(name, pa.string())).as_py()
+        return -2 if code < 0 else int(code)
 
     def name_codes(self, names: pa.Array) -> Ints:
         """Codes, as in `option_names`, of an array of option names; -1 when no option's."""

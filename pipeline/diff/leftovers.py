@@ -1,4 +1,4 @@
-"""Decisions that some run lacks in a part: spilled to files, and joined again by conversation.
+"""Conversations of which some run lacks a decision in a part: spilled, and joined again by id.
 
 When runs were cut into different parts, a conversation lies in differently named parts. Such rows
 are written to temporary Parquet files, one row group per bucket of conversations, and only the
@@ -32,11 +32,16 @@ def bucket_count(decisions: int) -> int:
 
 
 def split(block: Block) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(rows,) decisions that every run has, and the rest."""
-    complete = np.ones(len(block), np.bool_)
+    """(rows,) conversations of which every run has every decision, and the rest.
+
+    A conversation stays whole: cut in two, it would count as two clusters.
+    """
+    lacking = np.zeros(len(block), np.bool_)
     for side in range(len(block.sides)):
-        complete &= block.has(side)
-    return complete, ~complete
+        lacking |= ~block.has(side)
+    conversation, names = block.codes("conversation_id")
+    rest = np.bincount(conversation, weights=lacking, minlength=len(names))[conversation] > 0
+    return ~rest, rest
 
 
 def spill(

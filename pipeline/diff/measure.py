@@ -10,16 +10,16 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from pipeline.diff.join import Block, Bools, Floats, Ints
 from pipeline.diff.sums import FIRST_BIN, OVERALL, PER_SIDE, WITH_GOLD, Group, GroupSums, Sum
 from pipeline.diff.survey import BASELINE, CANDIDATE, differs, follows_flip
+from pipeline.diff.thresholds import Threshold
 from pipeline.output.tables import DIFFS
 from pipeline.statistics import calibration, distances
 from pipeline.statistics.bootstrap import ClusterSums, cluster_hash, quantised, sums_by_cluster
 
-Hashes = NDArray[np.uint64]
+_GROUP_MARK = "\x1f"  # no id holds it, so a group is never taken for a conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,40 @@ class Roles:
     Attributes:
         noise: repeat of the baseline.
         fp32: the baseline's reads in float32.
-        threshold: margins up to this are near ties; None when neither role is filled.
+        near_tie_margin: margins up to this are near ties; None when neither role is filled.
+        thresholds: probabilities that products act at.
         columns: WITHOUT_GOLD or WITH_GOLD.
     """
 
     noise: int | None
     fp32: int | None
-    threshold: float | None
+    near_tie_margin: float | None
+    thresholds: tuple[Threshold, ...]
     columns: int
+
+
+class Clusters:
+    """What the bootstrap resamples: a conversation's group, or else the conversation.
+
+    Attributes:
+        conversation: (rows,) number of each row's conversation.
+    """
+
+    def __init__(self, block: Block, groups: pa.Array) -> None:
+        self.conversation, _ = block.codes("conversation_id")
+        ids = block.keys.column("conversation_id").combine_chunks()
+        marked = pc.binary_join_element_wise(_GROUP_MARK, groups, "")
+        encoded = pc.coalesce(marked, ids).dictionary_encode()
+        known = encoded.dictionary.to_pylist()
+        self._code = np.asarray(encoded.indices.to_numpy(), np.int64)
+        self._hashes = np.array([cluster_hash(name) for name in known], np.uint64)
+        # Conversations are whole in one part, groups need not be.
+        self._spread = np.array([name.startswith(_GROUP_MARK) for name in known], np.bool_)
+
+    def sums(self, rows: Ints, values: Floats) -> ClusterSums:
+        """Sums of `values` (one row for each of `rows`) by cluster."""
+        present, sums = sums_by_cluster(self._code[rows], values)
+        return ClusterSums(values.shape[1]).add(self._hashes[present], sums, self._spread[present])
 
 
 class Measured:
@@ -60,14 +86,19 @@ class Measured:
         self.jensen_shannon = distances.jensen_shannon(first, second)
         self.largest_change = distances.largest_change(first, second)
         self.gap_movement = distances.gap_movement(first, second)
-        self.gold = pc.coalesce(block.column(BASELINE, "gold"), block.column(CANDIDATE, "gold"))
+        self.gold, self.group = (
+            pc.coalesce(*(block.column(s, name) for s in sides))
+            for name in ("gold", "conversation_group")
+        )
+        self.clusters = Clusters(block, self.group)
         self.flip_class = self._classify()
+        self.acted_on, self.crossed = self._crossings()
 
     def _classify(self) -> list[str | None]:
         elsewhere = differs(self.block, CANDIDATE, "prompt_sha256") | ~self.asked_both
         cascade = self.changed & elsewhere & follows_flip(self.block, CANDIDATE)
         classes: list[str | None] = [None] * len(self.block)
-        threshold = self.roles.threshold
+        threshold = self.roles.near_tie_margin
         margin = np.maximum(self.margins[BASELINE], self.margins[CANDIDATE])
         for row in np.flatnonzero(self.changed):
             if cascade[row]:
@@ -76,6 +107,25 @@ class Measured:
                 # A margin that is not there (not asked on one side) is no near tie.
                 classes[row] = "near_tie" if margin[row] <= threshold else "substantive"
         return classes
+
+    def _crossings(self) -> tuple[Bools, Bools]:
+        """(rows,) pairs with a threshold, and those of which one side alone reaches it."""
+        acted_on, crossed = np.zeros((2, len(self.block)), np.bool_)
+        for threshold in self.roles.thresholds:
+            rows = self.pairs.copy()
+            for key in ("rubric_id", "question_id"):
+                same = pc.equal(self.block.keys.column(key), getattr(threshold, key))
+                rows &= np.asarray(same, np.bool_)
+            reached = []
+            for side in (BASELINE, CANDIDATE):
+                # A question that was not asked has no options, so it reaches nothing.
+                place = self.block.option_names(side) == self.block.name_code(threshold.option)
+                reached.append(
+                    (place & (self.block.probabilities(side) >= threshold.probability)).any(axis=1)
+                )
+            acted_on |= rows
+            crossed |= rows & (reached[0] != reached[1])
+        return acted_on, crossed
 
     def diffs(self) -> pa.Table:
         """Rows of the `diffs` table, sorted by its keys."""
@@ -97,6 +147,7 @@ class Measured:
             *(self.block.column(s, "question_type") for s in sides.values())
         )
         columns["changed"] = pa.array(self.changed, mask=~self.both)
+        columns["crossed"] = pa.array(self.crossed, mask=~self.acted_on)
         columns["flip_class"] = pa.array(self.flip_class, pa.string())
         for name, values in (
             ("total_variation", self.total_variation),
@@ -108,46 +159,43 @@ class Measured:
         columns["delta_expected_score"] = pc.subtract(
             *(self.block.column(s, "expected_score") for s in (CANDIDATE, BASELINE))
         )
-        columns["gold"] = self.gold
+        columns["gold"], columns["conversation_group"] = self.gold, self.group
         ordered = {c.name: columns[c.name] for c in DIFFS.columns}
         return pa.table(ordered).cast(DIFFS.schema)
 
     def groups(self) -> Iterator[tuple[Group, GroupSums]]:
         """Sums per question, then overall."""
         rows = self._rows()
-        conversation, names = self.block.codes("conversation_id")
-        hashes = np.array([cluster_hash(name) for (name,) in names], np.uint64)
         question, groups = self.block.codes("rubric_id", "question_id")
         order = np.argsort(question, kind="stable")
         starts = np.searchsorted(question[order], np.arange(len(groups) + 1))
         for number, group in enumerate(groups):
             mine = order[starts[number] : starts[number + 1]]
             rubric_id, question_id = group
-            yield (rubric_id, question_id), self._sum(mine, rows, hashes, conversation)
+            yield (rubric_id, question_id), self._sum(mine, rows)
         if len(self.block):
             everything = np.arange(len(self.block))
-            overall = self._sum(everything, rows, hashes, conversation)
+            overall = self._sum(everything, rows)
             overall.table.clear()  # options of different questions do not make one table
             yield OVERALL, overall
 
     def agreement(self) -> ClusterSums:
-        """Per conversation: decisions that all runs have, and flips of every pair of runs."""
+        """Per cluster: decisions that all runs have, and flips of every pair of runs."""
         everywhere = np.logical_and.reduce(self.held)
         asked = np.logical_or.reduce([codes >= 0 for codes in self.decided])
         rows = np.flatnonzero(everywhere & asked)
         columns = [np.ones(len(rows))]
         for first, second in combinations(range(len(self.held)), 2):
             columns.append((self.decided[first] != self.decided[second])[rows].astype(float))
-        conversation, names = self.block.codes("conversation_id")
-        hashes = np.array([cluster_hash(name) for (name,) in names], np.uint64)
-        stacked = np.stack(columns, axis=1)
-        return ClusterSums(len(columns)).add(*sums_by_cluster(hashes, conversation[rows], stacked))
+        return self.clusters.sums(rows, np.stack(columns, axis=1))
 
-    def _sum(self, rows: Ints, values: Floats, hashes: Hashes, conversation: Ints) -> GroupSums:
+    def _sum(self, rows: Ints, values: Floats) -> GroupSums:
         sums = GroupSums(self.roles.columns)
         held, both = self.held, self.both
         sums.baseline_only = int(np.count_nonzero((held[BASELINE] & ~both)[rows]))
         sums.candidate_only = int(np.count_nonzero((held[CANDIDATE] & ~both)[rows]))
+        sums.threshold_pairs = int(np.count_nonzero(self.acted_on[rows]))
+        sums.threshold_crossings = int(np.count_nonzero(self.crossed[rows]))
         flips = rows[self.changed[rows]]
         sums.classes = Counter(self.flip_class[row] or "unclassified" for row in flips)
         named = self.block.option_names(BASELINE)[rows] >= 0
@@ -163,7 +211,8 @@ class Measured:
         sums.total_variation = float(quantised(self.total_variation[asked]).sum())
         sums.jensen_shannon = float(quantised(self.jensen_shannon[asked]).sum())
         sums.movement.add(self.total_variation[asked])
-        sums.clusters.add(*sums_by_cluster(hashes, conversation[paired], values[paired]))
+        sums.conversations = len(np.unique(self.clusters.conversation[paired]))
+        sums.clusters.merge(self.clusters.sums(paired, values[paired]))
         return sums
 
     def _decision_index(self, side: int) -> Ints:

@@ -16,7 +16,7 @@ class Rate:
 
     Attributes:
         count, total: events and items.
-        clusters: conversations.
+        clusters: groups of conversations, and conversations without a group.
         replicates: (replicates,) the rate under each bootstrap replicate.
     """
 

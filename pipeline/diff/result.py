@@ -58,6 +58,7 @@ class Comparison(BaseModel):
         calibration: per side (baseline, candidate); empty without gold.
         allowed: differences that were waved through.
         differing: what those were, in words.
+        thresholds: as `RUBRIC/QUESTION/OPTION=P`.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Comparison(BaseModel):
     attribution: Attribution
     allowed: list[str]
     differing: list[str]
+    thresholds: list[str] = []
 
 
 class Refusal(BaseModel):

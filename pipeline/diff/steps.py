@@ -23,7 +23,7 @@ GROUPS, AGREEMENT, FLIPS, POINTS = "groups", "agreement", "flips", "points"
 
 
 class SurveyUnit(beam.DoFn):  # type: ignore[misc]
-    """Unit -> its survey; decisions that some run lacks go to LEFTOVERS as (bucket, source)."""
+    """Unit -> its survey; conversations that some run lacks go to LEFTOVERS as (bucket, source)."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -89,7 +89,8 @@ def _measure(job: Job, part: str, block: Block, surveyed: Survey) -> Iterator[Ta
     roles = Roles(
         noise=job.noise,
         fp32=job.fp32,
-        threshold=surveyed.threshold(job.noise, job.fp32),
+        near_tie_margin=surveyed.threshold(job.noise, job.fp32),
+        thresholds=job.thresholds,
         columns=WITH_GOLD if surveyed.gold else WITHOUT_GOLD,
     )
     measured = Measured(block, roles)

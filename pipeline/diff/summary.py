@@ -71,13 +71,16 @@ def _flips(sums: GroupSums, classified: bool) -> dict[str, Any]:
     cluster_low, cluster_high = rate.interval()
     return {
         "pairs": int(rate.total),
-        "conversations": rate.clusters,
+        "conversations": sums.conversations,
+        "clusters": rate.clusters,
         "baseline_only": sums.baseline_only,
         "candidate_only": sums.candidate_only,
         "flips": int(rate.count),
         "near_tie_flips": sums.classes["near_tie"] if classified else None,
         "substantive_flips": sums.classes["substantive"] if classified else None,
         "cascade_flips": sums.classes["cascade"],
+        "threshold_pairs": sums.threshold_pairs or None,
+        "threshold_crossings": sums.threshold_crossings if sums.threshold_pairs else None,
         "flip_rate": _known(rate.value),
         "flip_rate_low": float(low),
         "flip_rate_high": float(high),

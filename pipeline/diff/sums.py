@@ -24,7 +24,7 @@ Group = tuple[str, str]
 
 
 class Sum(IntEnum):
-    """Columns summed per conversation, with and without bootstrap weights."""
+    """Columns summed per cluster, with and without bootstrap weights."""
 
     PAIRS = 0
     FLIPS = 1
@@ -69,19 +69,24 @@ class GroupSums:
 
     Attributes:
         columns: width of `clusters`: WITHOUT_GOLD or WITH_GOLD.
+        conversations: how many the pairs come from.
         baseline_only, candidate_only: decisions that one run lacks.
+        threshold_pairs, threshold_crossings: pairs with a threshold, and those that crossed it.
         classes: flips by `flip_class`.
         options: largest number of options.
         table: (baseline option index, candidate's) -> pairs; -1 is "not asked".
         total_variation, jensen_shannon: sums over pairs asked in both.
         asked_both: how many those are.
         movement: distribution of total variation over them.
-        clusters: sums by conversation, columns as in `Sum`.
+        clusters: sums by cluster, columns as in `Sum`.
     """
 
     columns: int
+    conversations: int = 0
     baseline_only: int = 0
     candidate_only: int = 0
+    threshold_pairs: int = 0
+    threshold_crossings: int = 0
     classes: Counter[str] = field(default_factory=Counter)
     options: int = 0
     table: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -96,8 +101,11 @@ class GroupSums:
 
     def merge(self, other: GroupSums) -> GroupSums:
         """Add another's sums; returns self."""
+        self.conversations += other.conversations
         self.baseline_only += other.baseline_only
         self.candidate_only += other.candidate_only
+        self.threshold_pairs += other.threshold_pairs
+        self.threshold_crossings += other.threshold_crossings
         self.classes.update(other.classes)
         self.options = max(self.options, other.options)
         self.table.update(other.table)

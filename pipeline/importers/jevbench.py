@@ -6,8 +6,8 @@
 
 The files are not part of this project: the user names them, and is told when they are not the
 published ones. Items that ask the same question share a rubric; its one question has the id
-`answer`. What the metrics need beyond the tables (family, group, gold probabilities) is in each
-record's metadata.
+`answer`. What the metrics need beyond the tables (family, gold probabilities) is in each record's
+metadata.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PUBLISHED = {
 SOURCE = """JevBench, https://github.com/fstandhartinger/jevbench, MIT; the licence of an item is in
 its metadata. Imported by `onepass import jevbench`."""
 
-_METADATA = ("family", "topic", "split", "group")
+_METADATA = ("family", "topic", "split")
 
 
 def import_items(paths: Sequence[Path]) -> Imported:
@@ -83,6 +83,9 @@ def _record(item: dict[str, Any], shelf: RubricShelf) -> dict[str, Any]:
         raise BadQuestion(
             f"labels are {', '.join(labels)}, but the question has {', '.join(names)}"
         )
+    group = item.get("group") or None
+    if not isinstance(group, str | None):
+        raise BadQuestion("group must be a string")
     gold = question.find(item["expected"])
     if gold is None:
         raise BadQuestion(f"expected {item['expected']!r} is none of {', '.join(names)}")
@@ -91,6 +94,7 @@ def _record(item: dict[str, Any], shelf: RubricShelf) -> dict[str, Any]:
     prefix = re.sub(r"[^A-Za-z0-9]+", "_", item["family"]).strip("_") or "items"
     return {
         "id": item["id"],
+        "group": group,
         "state": item["state"],
         "gold": {QUESTION_ID: names[gold]},
         "metadata": {

@@ -1,6 +1,6 @@
 """JevBench's metrics, per family and overall, from a run's tables and the imported items.
 
-Probabilities come from `option_probabilities`; family, group and gold probabilities from the
+Probabilities come from `option_probabilities`; group, family and gold probabilities from the
 imported shards. What cannot be measured is None, never 0.
 """
 
@@ -102,7 +102,7 @@ def load_items(folder: Path, run: Run) -> list[Item]:
                 Item(
                     id=record["id"],
                     family=metadata["family"],
-                    group=str(metadata.get("group") or record["id"]),
+                    group=record["group"] or record["id"],
                     gold=record["gold"][QUESTION_ID],
                     probabilities={name: p for name, (_, p) in answer.items()},
                     levels=tuple(sorted(answer, key=lambda name: answer[name][0]))

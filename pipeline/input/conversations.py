@@ -26,6 +26,7 @@ class Conversation:
     Attributes:
         id: unique within a run; `<source>#<record_index>` where the record states none.
         messages: at least one, not all blank; any text but NUL and lone surrogates.
+        group: shared by conversations that are not independent of each other, where stated.
         metadata: the record's own, untouched.
         gold: question id -> name of the expected option, where the record states it.
         rubrics: ids of the rubrics that apply; None means all of the job's.
@@ -35,6 +36,7 @@ class Conversation:
 
     id: str
     messages: tuple[Message, ...]
+    group: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     gold: Mapping[str, str] = field(default_factory=dict)
     rubrics: tuple[str, ...] | None = None

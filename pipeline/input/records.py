@@ -7,8 +7,10 @@ A record holds a conversation in one of four shapes:
     {"text": TEXT}                                                     what a user says
     {"state": TEXT or JSON}                                            the same; JSON is rendered
 
-and, where it likes, "id" (text or integer, unique in the run), "metadata" (an object), "gold"
-({QUESTION: OPTION, ...}) and "rubrics" ([RUBRIC, ...], those of the job that apply to it).
+and, where it likes, "id" (text or integer, unique in the run), "group" (text, shared by
+conversations that are not independent of each other: paraphrases, one scenario), "metadata" (an
+object), "gold" ({QUESTION: OPTION, ...}) and "rubrics" ([RUBRIC, ...], those of the job that apply
+to it).
 Other keys are left alone; null is the same as absent.
 
 Reasons name the place (key, message number, byte) and the remedy, never a value: whatever stands
@@ -24,7 +26,7 @@ from typing import Any
 from pipeline.input.conversations import Conversation, Message, Rejected
 
 CONVERSATION_KEYS = ("messages", "conversations", "state", "text")
-RECORD_KEYS = ("id", "metadata", "gold", "rubrics", *CONVERSATION_KEYS)
+RECORD_KEYS = ("id", "group", "metadata", "gold", "rubrics", *CONVERSATION_KEYS)
 MAX_ID_LENGTH = 256
 MAX_ROLE_LENGTH = 64
 
@@ -68,6 +70,7 @@ def parse_record(
         return Conversation(
             id=conversation_id or f"{source}#{record_index}",
             messages=_messages(fields),
+            group=_group(fields.get("group")),
             metadata=_object(fields, "metadata"),
             gold={question: _option(name) for question, name in _object(fields, "gold").items()},
             rubrics=_rubrics(fields.get("rubrics"), rubric_ids),
@@ -139,9 +142,22 @@ def _id(value: Any) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadRecord("wrong_type", f"id is {_kind(value)}; it must be a string or an integer")
+    return _printable(value, "id")
+
+
+def _group(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise BadRecord("wrong_type", f"group is {_kind(value)}; it must be a string")
+    return _printable(value, "group")
+
+
+def _printable(value: str, key: str) -> str:
     if not value.strip() or len(value) > MAX_ID_LENGTH or not value.isprintable():
         raise BadRecord(
-            "invalid_id", f"id must be 1 to {MAX_ID_LENGTH} printable characters, not all blank"
+            f"invalid_{key}",
+            f"{key} must be 1 to {MAX_ID_LENGTH} printable characters, not all blank",
         )
     return value
 

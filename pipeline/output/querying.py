@@ -52,7 +52,8 @@ def _create_view(
     )
     database.sql(
         f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{paths}], "
-        f"hive_partitioning = true, hive_types = {{{types}}})"
+        # Files of an earlier release may lack a column.
+        f"union_by_name = true, hive_partitioning = true, hive_types = {{{types}}})"
     )
 
 
@@ -65,8 +66,8 @@ def _in_memory(table: Table, files: Sequence[str]) -> pa.Table:
         for key, type_ in PARTITION_KEYS:
             value: Any = pa.scalar(_partition(file, key)).cast(type_)
             rows = rows.append_column(key, pa.repeat(value, rows.num_rows))
-        parts.append(rows.cast(schema))
-    return pa.concat_tables(parts)
+        parts.append(rows)
+    return pa.concat_tables(parts, promote_options="permissive").select(schema.names)
 
 
 def _partition(file: str, key: str) -> str:

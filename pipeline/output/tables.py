@@ -73,6 +73,10 @@ DECISIONS = Table(
     ("conversation_id", "rubric_id", "rubric_version", "question_id"),
     (
         *_DECISION_KEYS,
+        _str(
+            "conversation_group",
+            "shared by conversations that are not independent, where the input states it",
+        ),
         _str("question_type", "noul, choice or score"),
         _str("decision", "name of the most probable option; null when skipped"),
         _int("decision_index", "its place among the options, from 0"),
@@ -189,6 +193,7 @@ DIFFS = Table(
     ("conversation_id", "rubric_id", "rubric_version", "question_id"),
     (
         *_DECISION_KEYS,
+        _str("conversation_group", "the baseline's, or the candidate's where it states none"),
         _str("question_type", "noul, choice or score"),
         _key("status", "both, baseline_only or candidate_only"),
         *(_str(f"{s}_decision", f"decision in the {s}") for s in _SIDES),
@@ -197,6 +202,10 @@ DIFFS = Table(
         *(_bool(f"{s}_single_pass", f"one engine step in the {s}") for s in _SIDES),
         *(_int(f"{s}_batch_reads", f"reads in the engine call of the {s}") for s in _SIDES),
         _bool("changed", "the decisions differ"),
+        _bool(
+            "crossed",
+            "one run alone reaches a threshold of the question; null where none applies",
+        ),
         _str(
             "flip_class",
             "near_tie, substantive, or cascade (an earlier answer that this question depends on "
@@ -230,13 +239,20 @@ DIFF_SUMMARY = Table(
         _str("fp32_run", "run id of the fp32 run that near ties are measured against"),
         _num("near_tie_margin", "margins up to this are near ties"),
         _int("pairs", "decisions in both runs, asked in at least one"),
-        _int("conversations", "conversations these come from; the bootstrap's clusters"),
+        _int("conversations", "conversations these come from"),
+        _int(
+            "clusters",
+            "groups of conversations these come from, and conversations without a group: what the "
+            "bootstrap resamples; beyond 32,768 groups an estimate within 2%",
+        ),
         _int("baseline_only", "decisions the candidate lacks"),
         _int("candidate_only", "decisions the baseline lacks"),
         _int("flips", "decisions that differ"),
         _int("near_tie_flips", "flips with a margin no larger than noise; null when unknown"),
         _int("substantive_flips", "other flips; null when unknown"),
         _int("cascade_flips", "flips behind another flip of the same conversation"),
+        _int("threshold_pairs", "pairs with a threshold; null when none applies"),
+        _int("threshold_crossings", "of these, decisions in which one run alone reaches it"),
         _num("flip_rate", "flips / pairs"),
         _num("flip_rate_low", "Wilson 95%, decisions taken as independent"),
         _num("flip_rate_high", "Wilson 95%, decisions taken as independent"),

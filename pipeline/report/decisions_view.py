@@ -35,6 +35,7 @@ class QuestionRow:
     overall: bool
     flips: int
     pairs: int
+    crossed: str
     rate: str
     interval: str
     floor: str
@@ -98,6 +99,9 @@ def _question_row(row: Mapping[str, Any], axis: Any, overall: bool) -> QuestionR
         overall=overall,
         flips=row["flips"],
         pairs=row["pairs"],
+        crossed=f"{row['threshold_crossings']:,} of {row['threshold_pairs']:,}"
+        if row.get("threshold_pairs")
+        else "",
         rate=f"{rate:.2%}",
         interval=f"{low:.2%} to {high:.2%}",
         floor=percent(row["noise_floor"]),

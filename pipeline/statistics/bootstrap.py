@@ -1,9 +1,9 @@
 """Cluster bootstrap over any number of shards, the same whatever the sharding.
 
-Every conversation draws, in every replicate, a Poisson(1) weight that depends on nothing but its id
-and the replicate's number. A replicate's statistic is then a function of weighted sums, and sums
-add up across bundles, workers and runners: no shuffle by conversation is needed, and memory is
-(replicates x columns) however many conversations there are.
+Every cluster draws, in every replicate, a Poisson(1) weight that depends on nothing but its id and
+the replicate's number. A replicate's statistic is then a function of weighted sums, and sums add up
+across bundles, workers and runners, also those of one cluster that is spread over them: no shuffle
+by cluster is needed, and memory is (replicates x columns) however many clusters there are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from pipeline.statistics.distinct import DistinctCount
 
 Floats = NDArray[np.float64]
 
@@ -68,32 +70,49 @@ class ClusterSums:
     """
 
     columns: int
-    clusters: int = 0
+    _whole: int = 0
+    _spread: DistinctCount = field(default_factory=DistinctCount)
     _hashes: list[NDArray[np.uint64]] = field(default_factory=list)
     _rows: list[Floats] = field(default_factory=list)
     _waiting: int = 0
     _totals: Floats | None = None
     _replicates: Floats | None = None
 
-    def add(self, hashes: NDArray[np.uint64], rows: Floats) -> ClusterSums:
+    @property
+    def clusters(self) -> int:
+        """How many clusters were added; `spread` ones once, however often they came."""
+        return self._whole + self._spread.total
+
+    def add(
+        self,
+        hashes: NDArray[np.uint64],
+        rows: Floats,
+        spread: NDArray[np.bool_] | None = None,
+    ) -> ClusterSums:
         """Add one row of sums per cluster; returns self.
 
         Args:
             hashes: (clusters,) `cluster_hash` of each cluster.
             rows: (clusters, columns); whole numbers or `quantised` fractions.
+            spread: (clusters,) which of them may come again, with other rows; None when none.
         """
         if len(hashes):
             self._hashes.append(hashes)
             self._rows.append(rows)
             self._waiting += len(hashes)
-            self.clusters += len(hashes)
+            if spread is None:
+                self._whole += len(hashes)
+            else:
+                self._whole += int(np.count_nonzero(~spread))
+                self._spread.add(hashes[spread])
             if self._waiting >= _FOLD_ROWS:
                 self._fold()
         return self
 
     def merge(self, other: ClusterSums) -> ClusterSums:
         """Add another's sums; returns self."""
-        self.clusters += other.clusters
+        self._whole += other._whole
+        self._spread.merge(other._spread)
         self._hashes += other._hashes
         self._rows += other._rows
         self._waiting += other._waiting
@@ -133,24 +152,21 @@ class ClusterSums:
             self._replicates = self._replicates + replicates
 
 
-def sums_by_cluster(
-    hashes: NDArray[np.uint64], codes: NDArray[np.int64], rows: Floats
-) -> tuple[NDArray[np.uint64], Floats]:
+def sums_by_cluster(codes: NDArray[np.int64], rows: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Sum item rows by cluster.
 
     Args:
-        hashes: `cluster_hash` of each cluster, by code.
         codes: (items,) cluster code of each item.
         rows: (items, columns).
 
     Returns:
-        Hashes and (clusters, columns) sums of the clusters that have items.
+        Codes, in order, and (clusters, columns) sums of the clusters that have items.
     """
     order = np.argsort(codes, kind="stable")
     present, first = np.unique(codes[order], return_index=True)
     if not len(present):
-        return hashes[:0], rows[:0]
-    return hashes[present], np.add.reduceat(rows[order], first, axis=0)
+        return present, rows[:0]
+    return present, np.add.reduceat(rows[order], first, axis=0)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

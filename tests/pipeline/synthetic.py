@@ -109,19 +109,27 @@ def write_run(
     errors: Sequence[dict[str, Any]] = (),
     build_settings: Mapping[str, Any] | None = None,
     engine_fingerprint: Mapping[str, Any] | None = None,
+    rubrics: Sequence[Mapping[str, Any]] = (),
     parts: int = 1,
     finish: bool = True,
     max_error_rate: float = 1.0,
 ) -> Run:
     """Write a run with these rows; `finish=False` leaves it without a manifest."""
     key = RunKey(run_date, build, run_id)
-    fingerprint = {"build": dict(build_settings or {"name": build, "model": "tiny"})}
+    fingerprint: dict[str, Any] = {
+        "build": dict(build_settings or {"name": build, "model": "tiny"})
+    }
+    if rubrics:
+        fingerprint["rubrics"] = list(rubrics)
     start = RunStart(key, job, started_at.isoformat(), sha256_of(fingerprint), fingerprint)
     start_run(output, start)
     everything = list(decided)
+    # As in a real run, a conversation is in one part.
+    order = dict.fromkeys(d.decision["conversation_id"] for d in everything)
+    part_of = {name: number % parts for number, name in enumerate(order)}
     markers = []
     for index in range(parts):
-        mine = everything[index::parts]
+        mine = [d for d in everything if part_of[d.decision["conversation_id"]] == index]
         mine_errors = list(errors) if index == 0 else []
         name = f"part-shard-{index:05d}"
         files = (

@@ -48,6 +48,7 @@ def part(count: int, rubric: str = "triage", settings: PlanSettings = SETTINGS) 
             rubrics=(rubric,),
             source="s",
             record_index=i,
+            group=f"g{i // 2}",
             gold={"topic": "symptoms"} if rubric == "triage" else {},
         )
         for i in range(count)
@@ -78,6 +79,7 @@ def test_every_question_of_every_case_is_decided_and_sums_to_one() -> None:
         assert row["correct"] == (None if row["gold"] is None else row["gold"] == row["decision"])
         assert row["single_pass"] is True
         assert row["decided_at"] == noon()
+        assert row["conversation_group"] == f"g{int(row['conversation_id'][1:]) // 2}"
     assert decided.engine["reads"] == 5
     assert decided.engine["single_pass_reads"] == 5
 

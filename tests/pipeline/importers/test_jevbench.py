@@ -92,9 +92,9 @@ class TestImport:
             "family": "intent",
             "topic": "shop",
             "split": "standard",
-            "group": "pair",
             "license": "MIT",
         }
+        assert record.group == "pair"
 
     def test_the_options_are_the_item_s_own(self) -> None:
         rubrics = {rubric.id: rubric for rubric in import_items([write(ITEMS)]).rubrics}
@@ -147,15 +147,21 @@ class TestImport:
             item("e", state=""),
             item("f", **{**LEVEL, "labels": ["0", "1"]}, expected="0"),
             {"id": "g"},
+            item("h", group=["pair"]),
         ]
         with pytest.raises(ConfigError) as error:
             import_items([write([*ITEMS, *bad])])
         reasons = dict(problem.split(": ", 1) for problem in error.value.problems)
-        assert list(reasons) == [f"easy.jsonl:{line}" for line in range(7, 13 + 1) if line != 8]
+        assert list(reasons) == [f"easy.jsonl:{line}" for line in range(7, 14 + 1) if line != 8]
         assert reasons["easy.jsonl:7"] == "expected 'sell' is none of refund, repair"
         assert reasons["easy.jsonl:9"] == "a question must be an object with type and instructions"
         assert reasons["easy.jsonl:12"] == "has 2 labels and 3 criteria"
         assert reasons["easy.jsonl:13"] == "family must be a string"
+        assert reasons["easy.jsonl:14"] == "group must be a string"
+
+    def test_an_item_without_a_group_stands_alone(self) -> None:
+        (record,) = import_items([write([item("i", group=None)])]).shards["easy"]
+        assert record["group"] is None
 
     def test_no_files(self) -> None:
         Path("empty").mkdir()

@@ -71,9 +71,11 @@ class TestShapes:
 
     def test_null_keys_count_as_absent(self) -> None:
         found = conversation(
-            {"id": None, "messages": None, "text": "Hi.", "gold": None, "rubrics": None}
-        )
+            {"id": None, "group": None, "messages": None, "text": "Hi.", "gold": None,
+             "rubrics": None}
+        )  # fmt: skip
         assert found.id == "a.jsonl#3"
+        assert found.group is None
 
     def test_other_keys_are_left_alone(self) -> None:
         assert conversation({"text": "Hi.", "model": "x"}).metadata == {}
@@ -81,14 +83,15 @@ class TestShapes:
     def test_extras(self) -> None:
         record = {
             "id": 17,
+            "group": "g1",
             "text": "Hi.",
-            "metadata": {"group": "g1", "nested": {"a": [1]}},
+            "metadata": {"group": "g2", "nested": {"a": [1]}},
             "gold": {"topic": "billing", "frustration": 3, "human": True, "other": None},
             "rubrics": ["triage", "tone", "triage"],
         }
         found = conversation(record)
-        assert found.id == "17"
-        assert found.metadata == {"group": "g1", "nested": {"a": [1]}}
+        assert (found.id, found.group) == ("17", "g1")
+        assert found.metadata == {"group": "g2", "nested": {"a": [1]}}
         assert found.gold == {"topic": "billing", "frustration": "3", "human": "yes"}
         assert found.rubrics == ("triage", "tone")
 
@@ -162,6 +165,10 @@ BAD_RECORDS: list[tuple[str, Any, str, str]] = [
     ("blank id", {"id": " ", "text": CANARY}, "invalid_id", "1 to 256 printable"),
     ("id of two lines", {"id": f"a\n{CANARY}", "text": "x"}, "invalid_id", "printable"),
     ("long id", {"id": CANARY * 100, "text": "x"}, "invalid_id", "1 to 256"),
+    ("numbered group", {"group": 7, "text": CANARY}, "wrong_type", "group is a number; it must"),
+    ("listed group", {"group": [CANARY], "text": "x"}, "wrong_type", "group is a list"),
+    ("blank group", {"group": "", "text": CANARY}, "invalid_group", "1 to 256 printable"),
+    ("group of lines", {"group": f"a\n{CANARY}", "text": "x"}, "invalid_group", "printable"),
     ("metadata list", {"text": "x", "metadata": [CANARY]}, "wrong_type", "metadata is a list"),
     ("gold is text", {"text": "x", "gold": CANARY}, "wrong_type", "gold is a string"),
     ("gold holds a list", {"text": "x", "gold": {"q": [CANARY]}}, "wrong_type", "of gold is a"),

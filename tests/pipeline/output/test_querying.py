@@ -57,6 +57,20 @@ def test_remote_tables_read_the_same(output: str) -> None:
     assert rows.num_rows == sum(pq.read_metadata(f).num_rows for f in files)
 
 
+def test_files_of_an_earlier_release_lack_a_column(tmp_path: Path) -> None:
+    for run_id in ("r1", "r2"):
+        rows = [decision("c1", "q", {"a": 0.75, "b": 0.25}, conversation_group="g")]
+        write_run(str(tmp_path), rows, run_id=run_id)
+    files = sorted(tmp_path.glob("decisions/*/*/*/*.parquet"))
+    table = pq.read_table(files[1], partitioning=None)
+    pq.write_table(table.drop_columns("conversation_group"), files[1])
+    rows = connect(str(tmp_path)).sql("SELECT conversation_group FROM decisions ORDER BY run_id")
+    assert rows.fetchall() == [("g",), (None,)]
+    held = _in_memory(DECISIONS, [str(file) for file in files])
+    assert held["conversation_group"].to_pylist() == ["g", None]
+    assert held.column_names[:-3] == DECISIONS.schema.names
+
+
 def test_an_empty_folder_has_empty_views(tmp_path: Path) -> None:
     database = connect(str(tmp_path))
     for view in ("decisions", "latest_decisions", "runs", "diffs", "diff_summary"):
