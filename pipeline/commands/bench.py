@@ -24,6 +24,7 @@ from pipeline.bench.workload import (
 )
 from pipeline.commands.options import framed
 from pipeline.estimating.machines import load_machines
+from pipeline.terminal.quiet import log_level
 
 app = typer.Typer(help="Measure: steps, latency, throughput, cost, peers.", no_args_is_help=True)
 
@@ -52,7 +53,9 @@ def _shows(measure: Callable[..., BenchResult]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         try:
-            _show(measure(**options), as_json, output)
+            with log_level(verbose=False):
+                result = measure(**options)
+            _show(result, as_json, output)
         except ArmError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None

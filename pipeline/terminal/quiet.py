@@ -18,9 +18,11 @@ def log_level(verbose: bool) -> Iterator[None]:
     Errors are not lost: what fails a run is raised, and told in one line.
     """
     level = logging.INFO if verbose else logging.CRITICAL
-    # vLLM and torch's C++ side read these as they load.
+    # vLLM, torch's C++ side and child processes read these as they load.
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "WARNING" if verbose else "ERROR")
+    if not verbose:
+        os.environ.setdefault("PYTHONWARNINGS", "ignore")
     root = logging.getLogger()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
