@@ -12,8 +12,10 @@ PIP_INSTALL := $(BIN)/pip install --quiet --constraint $(LOCK)
 demo: $(VENV)/.worker
 	$(BIN)/onepass demo
 
+# An engine uses every core: tests of engines run one after another.
 test: $(VENV)/.test chromium lint
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(BIN)/pytest -m "not engine and not image" --numprocesses auto --dist loadfile
+	$(BIN)/pytest -m "engine and not image"
 
 # The report is tested in a real browser. Where this cannot install one, its tests fail and say so.
 chromium:
