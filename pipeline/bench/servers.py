@@ -141,26 +141,29 @@ def beam_handler(build: Build, reads: Sequence[Read], repetitions: int) -> Serve
     started = time.perf_counter()
     server = handler.load_model()
     start_seconds = time.perf_counter() - started
-    base = f"http://localhost:{server.get_server_port()}"
-    prompts: Any = [list(read.prompt_ids) for read in reads]
-    seconds = []
-    for _ in range(repetitions):
-        _request(f"{base}/reset_prefix_cache", b"")
-        started = time.perf_counter()
-        predictions = list(handler.run_inference(prompts, server, inference_args))
-        seconds.append(time.perf_counter() - started)
-    results = [
-        ReadResult(read.read_id, _logprobs(read, prediction.inference))
-        for read, prediction in zip(reads, predictions, strict=True)
-    ]
-    return ServerRun(
-        {"handler": "VLLMCompletionsModelHandler", **arguments},
-        start_seconds,
-        tree_gib(os.getpid()) - tree_gib(os.getpid(), itself_only=True),
-        seconds,
-        sum(len(read.slots) for read in reads),
-        results,
-    )
+    try:
+        base = f"http://localhost:{server.get_server_port()}"
+        prompts: Any = [list(read.prompt_ids) for read in reads]
+        seconds = []
+        for _ in range(repetitions):
+            _request(f"{base}/reset_prefix_cache", b"")
+            started = time.perf_counter()
+            predictions = list(handler.run_inference(prompts, server, inference_args))
+            seconds.append(time.perf_counter() - started)
+        results = [
+            ReadResult(read.read_id, _logprobs(read, prediction.inference))
+            for read, prediction in zip(reads, predictions, strict=True)
+        ]
+        return ServerRun(
+            {"handler": "VLLMCompletionsModelHandler", **arguments},
+            start_seconds,
+            tree_gib(os.getpid()) - tree_gib(os.getpid(), itself_only=True),
+            seconds,
+            sum(len(read.slots) for read in reads),
+            results,
+        )
+    finally:
+        server._stop_processes()  # Beam leaves its server to the end of the machine
 
 
 def _logprobs(read: Read, completion: Any) -> dict[int, dict[int, float]]:
