@@ -30,7 +30,9 @@ HELDOUT_SENTENCES = 6  # one sentence in so many is held out
 HELDOUT_FILLERS = 10
 FRAME_SHARE = 0.5
 MATTER_SHARE = 0.4
-SKIPPED_WORDS = (0.0, 0.0, 0.05, 0.1)  # in training, so that no single word decides
+DECLINE_SHARE = 0.12  # of those who ask for no human say so
+MENTION_SHARE = 0.18  # speak of people without asking for one, whether or not they also ask
+SKIPPED_WORDS = (0.0, 0.04, 0.08, 0.15)  # in training, so that no single word decides
 LONG_SHARE = 0.03  # conversations that run to several hundred tokens
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -179,8 +181,10 @@ class Corpus:
                 extras.append(self._cue(rng, "frustration", level))
         if labels.asks_for_human:
             extras.append(self._cue(rng, "human", "asks"))
-        elif rng.random() < 0.35:
+        elif rng.random() < DECLINE_SHARE:
             extras.append(self._cue(rng, "human", "declines"))
+        if rng.random() < MENTION_SHARE:
+            extras.append(self._cue(rng, "human", "mentions"))
         if rng.random() < 0.2:
             other = rng.choice([topic for topic in TOPICS if topic != labels.topic])
             extras.append(self.say(rng, "around", "dropped", other))

@@ -31,12 +31,12 @@ from rubrics.model import Rubric, load_rubric
 
 TOKENIZER_CONVERSATIONS = 4000
 EVIDENCE_CONVERSATIONS = 20_000
-VARIANT_SHARE = 0.15
+VARIANT_SHARE = 0.1
 
 
 def train_tiny(
     folder: Annotated[Path, typer.Option(help="Where the checkpoint goes.")] = CHECKPOINT,
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1700,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1550,
     seed: Annotated[int, typer.Option(help="Of weights, corpus and noise.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
 ) -> None:

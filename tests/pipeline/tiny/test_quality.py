@@ -23,7 +23,7 @@ from rubrics.model import load_rubric
 from rubrics.scoring import score
 
 ITEMS = 120
-FLOORS = {"topic": 0.85, "urgency": 0.82, "asks_for_human": 0.72, "frustration": 0.8}
+FLOORS = {"topic": 0.93, "urgency": 0.87, "asks_for_human": 0.83, "frustration": 0.87}
 """Held-out accuracy below which the shipped checkpoint is not the one the model card describes."""
 
 LARGEST_CALIBRATION_ERROR = 0.2
