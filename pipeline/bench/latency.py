@@ -1,7 +1,9 @@
 """Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
 
 In every pass each request is answered by all arms before the next one, in an order that rotates,
-so that whatever else the machine does touches all arms alike. Prefix caches are emptied before
+so that whatever else the machine does touches all arms alike. The baseline and its repeat are one
+engine and often follow each other, the second finding its memory warm: they take turns at being
+second. Prefix caches are emptied before
 each request: it pays for its whole prompt, also when the same engine answers it again.
 """
 
@@ -63,9 +65,11 @@ def run(
             _answer(name, arm, requests[0])  # an engine's first read is not its latency
         for number in range(passes):
             for place, request in enumerate(requests):
-                turn = (number + place) % len(asked)
+                cycle, turn = divmod(number + place, len(asked))
+                names = {BASELINE: REPEAT, REPEAT: BASELINE} if cycle % 2 else {}
                 for name, arm in asked[turn:] + asked[:turn]:
-                    recorder.samples.append(_answer(name, arm, request) | {"pass": number})
+                    answer = _answer(names.get(name, name), arm, request)
+                    recorder.samples.append(answer | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
         arms_configuration = configuration_of(arms)
     summary = summarise(recorder.samples, list(sets), passes, target_seconds)
