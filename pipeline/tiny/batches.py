@@ -82,8 +82,9 @@ class BatchMaker:
             seeds = range(first, first + choice * size)
             drawn = sorted(map(self._corpus.conversation, seeds), key=_length)
             cut = [drawn[i : i + BATCH_SIZE] for i in range(0, size, BATCH_SIZE)]
-            cut = [batch[: max(2, MOST_CHARACTERS // _length(batch[-1]))] for batch in cut]
-            random.Random(f"{self._seed}/order/{index}").shuffle(cut)
+            rng = random.Random(f"{self._seed}/order/{index}")
+            cut = [_run(batch, rng) for batch in cut]
+            rng.shuffle(cut)
             self._pool = (index, cut)
         return self._pool[1][place]
 
@@ -129,6 +130,15 @@ def _target(question: Question, slot: Slot, answer: int, smoothing: Smoothing | 
     elif smoothing is not None:
         weights = [w * (1 - smoothing.options) + smoothing.options / len(weights) for w in weights]
     return Target(slot.position, dict(zip(slot.label_ids, weights, strict=True)))
+
+
+def _run(batch: list[LabelledConversation], rng: random.Random) -> list[LabelledConversation]:
+    """The batch, or neighbours from anywhere in it that fit: the longest have their turn too."""
+    if len(batch) * _length(batch[-1]) <= MOST_CHARACTERS:
+        return batch
+    end = rng.randint(2, len(batch))
+    most = max(2, MOST_CHARACTERS // _length(batch[end - 1]))
+    return batch[max(0, end - most) : end]
 
 
 def _length(conversation: LabelledConversation) -> int:

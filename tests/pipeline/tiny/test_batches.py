@@ -65,3 +65,10 @@ def test_batches_are_full_unless_their_conversations_are_long() -> None:
     assert min(sizes) < BATCH_SIZE
     lengths = [len(e.prompt_rest_ids) for e in make(0).examples]
     assert max(lengths) < 100
+
+
+def test_the_longest_conversations_have_their_turn() -> None:
+    make = BatchMaker(TOKENIZER, TRIAGE, seed=1, variants=0.0)
+    steps = range(EASY_STEPS, EASY_STEPS + 160)
+    longest = max(len(e.prompt_rest_ids) for step in steps for e in make(step).examples)
+    assert longest > 500
