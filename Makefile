@@ -15,7 +15,7 @@ demo: $(VENV)/.worker
 # An engine uses every core: tests of engines run one after another.
 test: $(VENV)/.test chromium lint
 	$(BIN)/pytest -m "not engine and not image" --numprocesses auto --dist loadfile
-	$(BIN)/pytest -m "engine and not image"
+	$(BIN)/pytest -m "engine and not image and not peers"
 
 # The report is tested in a real browser. Where this cannot install one, its tests fail and say so.
 chromium:

@@ -63,6 +63,7 @@ def test_quick_runs_of_engines(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.peers
 def test_quick_run_of_peers(tmp_path: Path) -> None:
     """Of those that are servers; what the others start, `batches` and the engine's tests do."""
     output = tmp_path / "peers.json"
