@@ -3,8 +3,8 @@
 In every pass each request is answered by all arms before the next one, in an order that rotates,
 so that whatever else the machine does touches all arms alike. The baseline and its repeat are one
 engine and often follow each other, the second finding its memory warm: they take turns at being
-second. Prefix caches are emptied before
-each request: it pays for its whole prompt, also when the same engine answers it again.
+second. Prefix caches are emptied before each request: it pays for its whole prompt, also when the
+same engine answers it again.
 """
 
 from __future__ import annotations
