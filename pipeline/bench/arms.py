@@ -79,11 +79,12 @@ def start(
 
 
 def configuration_of(arms: list[Arm]) -> dict[str, Any]:
-    """What each arm runs, for the result."""
+    """What each arm runs, for the result; of the model's folder its name, as results are shared."""
     return {
         arm.spec.name: {
             "kind": arm.spec.kind,
-            "configuration": arm.facts.configuration,
+            "configuration": arm.facts.configuration
+            | {"model": Path(arm.facts.configuration["model"]).name},
             "start_seconds": arm.facts.start_seconds,
         }
         for arm in arms
