@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.bench.roofline import Rates
+from engine.environment import settle_threads
 
 _REPETITIONS = 7
 _MATRIX_BYTES = 1e9
@@ -28,7 +29,7 @@ def _measure(threads: int, dtype: str) -> tuple[float, float]:
     import torch
     from torch.nn.functional import linear
 
-    torch.set_num_threads(threads)
+    settle_threads(threads)
     kind = getattr(torch, dtype)
     with torch.inference_mode():
         columns = 4096
