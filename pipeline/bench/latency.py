@@ -1,14 +1,14 @@
 """Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
 
-In every pass each request is answered by all arms before the next one, in an order that rotates,
-so that whatever else the machine does touches all arms alike. The baseline and its repeat are one
-engine and often follow each other, the second finding its memory warm: they take turns at being
-second. Prefix caches are emptied before each request: it pays for its whole prompt, also when the
-same engine answers it again.
+In every pass each request is answered by all arms before the next one, in an order drawn anew, so
+that whatever else the machine does, and whatever the arm before leaves in its caches, touches all
+arms alike. Prefix caches are emptied before each request: it pays for its whole prompt in every
+pass.
 """
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -29,6 +29,7 @@ from pipeline.bench.comparison import paired_change, percentiles, verdict
 from pipeline.bench.results import BenchResult, Recorder
 from pipeline.bench.workload import Request, description
 
+_ORDER_SEED = 42
 KV_CACHE_GIB = 0.5  # one request at a time needs little, and several engines share the memory
 
 Progress = Callable[[int, int], None]
@@ -59,31 +60,27 @@ def run(
             bench.size,
             [bench.spec(name, b, kv_cache_gib=KV_CACHE_GIB) for name, b in builds.items()],
         )
-        asked = [(arm.spec.name, arm) for arm in arms]
-        asked.insert(1, (REPEAT, arms[0]))
-        for name, arm in asked:
-            _answer(name, arm, requests[0])  # an engine's first read is not its latency
+        for arm in arms:
+            _answer(arm, requests[0])  # an engine's first read is not its latency
+        order = random.Random(_ORDER_SEED)
         for number in range(passes):
             for place, request in enumerate(requests):
-                cycle, turn = divmod(number + place, len(asked))
-                names = {BASELINE: REPEAT, REPEAT: BASELINE} if cycle % 2 else {}
-                for name, arm in asked[turn:] + asked[:turn]:
-                    answer = _answer(names.get(name, name), arm, request)
-                    recorder.samples.append(answer | {"pass": number})
+                for arm in order.sample(arms, len(arms)):
+                    recorder.samples.append(_answer(arm, request) | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
         arms_configuration = configuration_of(arms)
     summary = summarise(recorder.samples, list(sets), passes, target_seconds)
     return recorder.finish(summary, arms=arms_configuration)
 
 
-def _answer(name: str, arm: Arm, request: Request) -> dict[str, Any]:
+def _answer(arm: Arm, request: Request) -> dict[str, Any]:
     """One request, its reads one after the other."""
     arm.forget()
     calls = [arm.read([read]) for read in request.reads]
     return {
         "set": request.set_name,
         "request": request.name,
-        "arm": name,
+        "arm": arm.spec.name,
         "seconds": sum(call.seconds for call in calls),
         "cpu_seconds": sum(call.cpu_seconds for call in calls),
         "engine_seconds": sum(call.counters.engine_seconds for call in calls),

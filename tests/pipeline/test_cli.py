@@ -174,7 +174,10 @@ def test_ctrl_c_stops_the_run_and_leaves_whole_files_only(tmp_path: Path) -> Non
     two_shards(tmp_path)
     output = tmp_path / "out"
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.slow_run", str(tmp_path), str(output)], cwd=ROOT
+        [sys.executable, "-m", "tests.pipeline.slow_run", str(tmp_path), str(output)],
+        cwd=ROOT,
+        # Shells let what they start in the background ignore it, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while not list(output.glob("_runs/*/parts/*.json")):
