@@ -28,12 +28,20 @@ from engine.reads import Read
 MODES = ("off", "helpers", "full")
 EXTRAPOLATED = (100, 1_000, 10_000)
 _CALL_READS = 64
-_PREFIX_TOKENS, _CONVERSATION_TOKENS = 150, 100
+_PREFIX_TOKENS = 150
+_CONVERSATION_TOKENS = {False: (100, 100), True: (20, 700)}
+"""Shortest and longest, by whether they vary."""
+
+_MEMORY_POINTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
-    """One measurement. Seconds are wall time unless named cpu; memory is resident MiB."""
+    """One measurement. Seconds are wall time unless named cpu; memory is resident MiB.
+
+    `memory_mib` is that of the ready engine and after each eighth of the reads. It grows until
+    every page of the KV cache has been used once.
+    """
 
     mode: str
     cache: str
@@ -44,9 +52,7 @@ class StartUp:
     reads_seconds: float
     reads_per_second: float
     cpu_seconds_per_read: float
-    memory_ready_mib: float
-    memory_half_mib: float
-    memory_end_mib: float
+    memory_mib: list[float]
     memory_peak_mib: float
 
     def seconds_for(self, reads: int) -> float:
@@ -58,19 +64,18 @@ class StartUp:
         return self.ready_cpu_seconds + reads * self.cpu_seconds_per_read
 
 
-def measure(build: Build, reads: int, cache: str) -> StartUp:
+def measure(build: Build, reads: int, cache: str, *, varied: bool = False) -> StartUp:
     """Start an engine in this process and answer `reads` reads, none twice."""
     from engine.engine import DecisionEngine
 
     started = time.perf_counter()
     engine = DecisionEngine(build)
     ready, ready_cpu = time.perf_counter() - started, _cpu_seconds()
-    memory_ready = _resident_mib()
+    memory = [_resident_mib()]
     seconds: list[float] = []
     cpu: list[float] = []
     sizes: list[int] = []
-    memory_half = memory_ready
-    for number, call in enumerate(_calls(reads, engine.limits.vocab_size)):
+    for call in _calls(reads, engine.limits.vocab_size, *_CONVERSATION_TOKENS[varied]):
         before, before_cpu = time.perf_counter(), time.process_time()
         for result in engine.read(call):
             if result.error is not None:
@@ -78,9 +83,8 @@ def measure(build: Build, reads: int, cache: str) -> StartUp:
         seconds.append(time.perf_counter() - before)
         cpu.append(time.process_time() - before_cpu)
         sizes.append(len(call))
-        if (number + 1) * _CALL_READS >= reads / 2 and memory_half == memory_ready:
-            memory_half = _resident_mib()
-    memory_end = _resident_mib()
+        if sum(sizes) * _MEMORY_POINTS >= reads * len(memory):
+            memory.append(_resident_mib())
     engine.close()
     half = len(seconds) // 2
     return StartUp(
@@ -93,14 +97,12 @@ def measure(build: Build, reads: int, cache: str) -> StartUp:
         reads_seconds=round(sum(seconds), 2),
         reads_per_second=round(sum(sizes[half:]) / sum(seconds[half:]), 2),
         cpu_seconds_per_read=round(sum(cpu[half:]) / sum(sizes[half:]), 5),
-        memory_ready_mib=memory_ready,
-        memory_half_mib=memory_half,
-        memory_end_mib=memory_end,
+        memory_mib=memory,
         memory_peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
 
 
-def _calls(reads: int, vocab_size: int) -> Iterator[list[Read]]:
+def _calls(reads: int, vocab_size: int, shortest: int, longest: int) -> Iterator[list[Read]]:
     """Calls of `_CALL_READS` reads that share a prefix, as those of one rubric do."""
     rng = random.Random(0)
     plain = range(110, vocab_size)
@@ -110,7 +112,7 @@ def _calls(reads: int, vocab_size: int) -> Iterator[list[Read]]:
         yield [
             Read(
                 f"read-{start + n}",
-                prefix + tuple(rng.choices(plain, k=_CONVERSATION_TOKENS)),
+                prefix + tuple(rng.choices(plain, k=rng.randint(shortest, longest))),
                 tuple(rng.choices(plain, k=32)),
                 slots=(4, 10, 17, 23),
                 label_ids=labels,
@@ -130,12 +132,14 @@ def _resident_mib() -> float:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
 
-def measure_apart(build: Build, reads: int, cache: str, cache_dir: Path) -> StartUp:
+def measure_apart(
+    build: Build, reads: int, cache: str, cache_dir: Path, *, varied: bool = False
+) -> StartUp:
     """`measure` in a fresh process whose compilers cache under `cache_dir`."""
     child = subprocess.run(
         [
             *(sys.executable, "-m", "engine.bench.start_up", "--one", build.model_dump_json()),
-            *("--reads", str(reads), "--cache", cache),
+            *("--reads", str(reads), "--cache", cache, *(["--varied"] if varied else [])),
         ],
         capture_output=True,
         text=True,
@@ -157,13 +161,16 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--reads", type=int, default=2000)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--kv-cache-gib", type=float, default=1.0)
+    parser.add_argument("--varied", action="store_true", help="conversations of 20 to 700 tokens")
     parser.add_argument("--modes", nargs="+", default=MODES, choices=MODES)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--cache", default="cold", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         build = Build.model_validate_json(options.one)
-        print(json.dumps(asdict(measure(build, options.reads, options.cache))))
+        found = measure(build, options.reads, options.cache, varied=options.varied)
+        print(json.dumps(asdict(found)))
         return
     for mode in options.modes:
         build = Build.model_validate(
@@ -173,12 +180,15 @@ def main() -> None:
                 "dtype": options.dtype,
                 "compile": mode,
                 "threads": options.threads,
+                "kv_cache_gib": options.kv_cache_gib,
                 "single_pass_reads": True,
             }
         )
         with tempfile.TemporaryDirectory() as folder:
             for cache in ("cold",) if mode == "off" else ("cold", "warm"):
-                found = measure_apart(build, options.reads, cache, Path(folder))
+                found = measure_apart(
+                    build, options.reads, cache, Path(folder), varied=options.varied
+                )
                 projected = {
                     "seconds_for": {n: round(found.seconds_for(n), 1) for n in EXTRAPOLATED},
                     "cpu_seconds_for": {

@@ -12,6 +12,7 @@ from engine.tiny.architecture import new_model
 from engine.tiny.examples import Batch
 from engine.tiny.optimizer import MatrixOptimizer
 from engine.tiny.reading import Reading, read
+from engine.tiny.team import Team, team_of
 
 if TYPE_CHECKING:
     import torch
@@ -37,42 +38,83 @@ def train(
     *,
     steps: int,
     seed: int,
-    threads: int = 2,
+    processes: int = 2,
     evidence: Sequence[Sequence[float]] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> DiffusionGemmaForBlockDiffusion:
     """A model trained on `batch_of(0) ... batch_of(steps - 1)`, with bfloat16-rounded weights.
 
+    Each batch is spread over `processes` of one thread, which `batch_of` has to be picklable for.
+
     The loss is the cross entropy of each open slot, within its labels and of the labels among the
     whole vocabulary. Two more terms help: one keeps the experts evenly used, and a head that is
     thrown away afterwards has to tell the facts from every position of the conversation.
     """
+    model = new_model(seed, evidence)
+    head = _facts_head(model, batch_of)
+    elements = 1 + sum(p.numel() for part in (model, head) for p in part.parameters())
+    arguments = (batch_of, steps, seed, evidence)
+    with team_of(processes, elements, _help, arguments) as team:
+        _train(model, head, team, batch_of, steps, report)
+    return _rounded(model)
+
+
+def _help(
+    team: Team,
+    batch_of: Callable[[int], Batch],
+    steps: int,
+    seed: int,
+    evidence: Sequence[Sequence[float]] | None,
+) -> None:
+    """What the other processes do: the same, from the same start."""
+    model = new_model(seed, evidence)
+    _train(model, _facts_head(model, batch_of), team, batch_of, steps, lambda progress: None)
+
+
+def _facts_head(
+    model: DiffusionGemmaForBlockDiffusion, batch_of: Callable[[int], Batch]
+) -> torch.nn.Linear:
     import torch
 
-    torch.set_num_threads(threads)
-    model = new_model(seed, evidence)
+    hidden = model.config.text_config.hidden_size
+    return torch.nn.Linear(hidden, len(batch_of(0).examples[0].facts))
+
+
+def _train(
+    model: DiffusionGemmaForBlockDiffusion,
+    facts_head: torch.nn.Linear,
+    team: Team,
+    batch_of: Callable[[int], Batch],
+    steps: int,
+    report: Callable[[Progress], None],
+) -> None:
+    import torch
+
+    torch.set_num_threads(1)
     model.train()
     usage = _watch_routers(model)
-    hidden = model.config.text_config.hidden_size
-    facts_head = torch.nn.Linear(hidden, len(batch_of(0).examples[0].facts))
     optimizer = MatrixOptimizer(model, facts_head)
     started, losses = time.perf_counter(), []
     for step in range(steps):
         usage.clear()
-        batch = batch_of(step)
+        whole = batch_of(step)
+        batch = Batch(whole.prefix_ids, tuple(team.part(whole.examples)))
         reading = read(model, batch)
         loss = _cross_entropy(reading.slot_logits, batch)
         balance = torch.stack(usage).mean()
         facts = _facts_loss(facts_head, reading, batch)
         total = loss + BALANCE_WEIGHT * balance + FACTS_WEIGHT * facts
-        total.backward()  # type: ignore[no-untyped-call]
+        share = len(batch.examples) / len(whole.examples)
+        (share * total).backward()  # type: ignore[no-untyped-call]
+        mean_loss = share * loss.detach()
+        parameters = [*model.parameters(), *facts_head.parameters()]
+        team.add_up([mean_loss, *(p.grad for p in parameters if p.grad is not None)])
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step(_schedule(step, steps))
-        losses.append(loss.item())
+        losses.append(mean_loss.item())
         if (step + 1) % 50 == 0 or step + 1 == steps:
             report(Progress(step + 1, sum(losses) / len(losses), time.perf_counter() - started))
             losses = []
-    return _rounded(model)
 
 
 def _cross_entropy(logits: torch.Tensor, batch: Batch) -> torch.Tensor:

@@ -36,9 +36,9 @@ VARIANT_SHARE = 0.1
 
 def train_tiny(
     folder: Annotated[Path, typer.Option(help="Where the checkpoint goes.")] = CHECKPOINT,
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1550,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 2100,
     seed: Annotated[int, typer.Option(help="Of weights, corpus and noise.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    processes: Annotated[int, typer.Option(min=1, help="Processes of one thread.")] = 2,
 ) -> None:
     """Train the embedded model, rewrite the demonstration's data, print how good the model is."""
     _make_transformers_importable()
@@ -61,7 +61,7 @@ def train_tiny(
         BatchMaker(tokenizer, rubric, seed, VARIANT_SHARE),
         steps=steps,
         seed=seed,
-        threads=threads,
+        processes=processes,
         evidence=evidence,
         report=report,
     )
@@ -122,4 +122,4 @@ def _table(title: str, items: list[GoldConversation], figures: dict[str, Quality
 def _make_transformers_importable() -> None:
     from engine.vllm_plugin import torchvision_fix
 
-    torchvision_fix.install_finder()
+    torchvision_fix.install()

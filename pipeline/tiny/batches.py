@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import Tokenizer
 
@@ -45,6 +45,7 @@ class BatchMaker:
     """
 
     def __init__(self, tokenizer: Tokenizer, rubric: Rubric, seed: int, variants: float) -> None:
+        self._arguments = tokenizer, rubric, seed, variants
         self._encoder = TextEncoder(tokenizer)
         self._vocab_size = tokenizer.get_vocab_size()
         self._rubric = rubric
@@ -56,6 +57,9 @@ class BatchMaker:
             (shipped(rubric), compile_rubric(rubric, self._encoder, dialect=dialect))
             for dialect in _DIALECTS
         ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchMaker, self._arguments  # to other processes
 
     def __call__(self, step: int) -> Batch:
         """The batch of this step, counted from 0."""

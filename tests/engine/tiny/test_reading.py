@@ -6,7 +6,7 @@ from engine.tiny.examples import Batch, Example, Target
 from engine.tiny.tokenizer import VOCAB_SIZE
 from engine.vllm_plugin import torchvision_fix
 
-torchvision_fix.install_finder()
+torchvision_fix.install()
 import torch  # noqa: E402
 
 
@@ -35,17 +35,30 @@ def test_batched_reads_equal_single_ones() -> None:
     assert together.std() > 0.1
 
 
-def test_the_loss_falls() -> None:
+def _batch_of(step: int) -> Batch:
+    """Four examples to tell apart by what they begin with."""
+    examples = (
+        Example((1000 + i, 1500), (400, 500, 106, 0), (Target(1, {600 + i: 1.0}),), (i % 2,))
+        for i in range(4)
+    )
+    return Batch(tuple(range(300, 320)), tuple(examples))
+
+
+def _losses(steps: int, processes: int) -> list[float]:
     from engine.tiny.train import Progress, train
 
-    batch = Batch(
-        tuple(range(300, 320)),
-        tuple(
-            Example((1000 + i, 1500), (400, 500, 106, 0), (Target(1, {600 + i: 1.0}),))
-            for i in range(4)
-        ),
-    )
     log: list[Progress] = []
-    train(lambda step: batch, steps=100, seed=0, threads=1, report=log.append)
-    assert log[-1].step == 100
-    assert log[-1].loss < 0.5 * log[0].loss
+    train(_batch_of, steps=steps, seed=0, processes=processes, report=log.append)
+    assert log[-1].step == steps
+    return [progress.loss for progress in log]
+
+
+def test_the_loss_falls() -> None:
+    losses = _losses(100, 1)
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_two_processes_train_as_one() -> None:
+    """But for the balance of experts, which each looks after in its own part."""
+    (alone,), (together,) = _losses(3, 1), _losses(3, 2)
+    assert abs(together - alone) < 0.01 * alone

@@ -1,6 +1,7 @@
 """The shipped checkpoint through the real engine: as good as, and equal to, the reference."""
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 import pytest
 
@@ -13,7 +14,6 @@ from pipeline.input.conversations import Message
 from pipeline.tiny.evaluation import SlotLogprobs, heldout, measure, read_with_transformers
 from rubrics.compiler import CompiledRubric, compile_rubric
 from rubrics.model import load_rubric
-from tests.pipeline.tiny.test_quality import FLOORS, ITEMS
 
 pytestmark = pytest.mark.engine
 
@@ -54,9 +54,10 @@ def _reads_through(engine: DecisionEngine) -> SlotLogprobs:
 def test_the_engine_decides_held_out_conversations(engine: DecisionEngine) -> None:
     _, tokenizer = load()
     compiled = compile_rubric(load_rubric("triage"), tokenizer)
-    figures = measure(compiled, heldout(ITEMS), _reads_through(engine))
-    for question, floor in FLOORS.items():
-        assert figures[question].accuracy >= floor
+    figures = measure(compiled, heldout(300), _reads_through(engine))
+    accuracies = [quality.accuracy for quality in figures.values()]
+    assert min(accuracies) >= 0.88
+    assert fmean(accuracies) >= 0.9
 
 
 def test_the_engine_says_what_the_reference_says(engine: DecisionEngine) -> None:

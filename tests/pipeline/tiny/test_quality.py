@@ -23,8 +23,9 @@ from rubrics.model import load_rubric
 from rubrics.scoring import score
 
 ITEMS = 120
-FLOORS = {"topic": 0.93, "urgency": 0.87, "asks_for_human": 0.83, "frustration": 0.87}
-"""Held-out accuracy below which the shipped checkpoint is not the one the model card describes."""
+FLOORS = {"topic": 0.86, "urgency": 0.87, "asks_for_human": 0.84, "frustration": 0.89}
+"""Accuracy on a few held-out conversations below which the shipped checkpoint is not the one
+the model card describes; `test_engine_quality.py` has the card's own set."""
 
 LARGEST_CALIBRATION_ERROR = 0.2
 
@@ -84,5 +85,6 @@ def test_plain_messages_written_by_hand_keep_to_plain_sense(reads) -> None:  # t
     read, compiled = reads
     figures = measure(compiled("lines"), handwritten(CHECKPOINT / "handwritten.jsonl"), read)
     assert figures["topic"].items == 60
-    assert figures["topic"].accuracy >= 0.8
-    assert figures["frustration"].near_accuracy >= 0.8
+    for question in FLOORS:
+        assert figures[question].accuracy >= 0.88
+    assert figures["frustration"].near_accuracy >= 0.93
