@@ -39,7 +39,7 @@ class Team:
         self._barrier.wait(_PATIENCE_SECONDS)
         total = self._shared[:, : sum(sizes)].sum(0)
         self._barrier.wait(_PATIENCE_SECONDS)  # nobody overwrites what another still reads
-        for value, found in zip(values, total.split(sizes), strict=True):
+        for value, found in zip(values, total.split(sizes), strict=True):  # type: ignore[no-untyped-call]
             value.copy_(found.view_as(value))
 
 
@@ -52,7 +52,7 @@ def team_of(
 
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(size)
-    shared = torch.zeros(size, elements).share_memory_()
+    shared = torch.zeros(size, elements).share_memory_()  # type: ignore[no-untyped-call]
     others = [
         context.Process(target=work, args=(Team(rank, barrier, shared), *arguments), daemon=True)
         for rank in range(1, size)
