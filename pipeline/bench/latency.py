@@ -94,7 +94,8 @@ def summarise(
     samples: list[dict[str, Any]], sets: list[str], passes: int, target_seconds: float
 ) -> dict[str, Any]:
     """Percentiles, requests over target, time outside steps, paired changes, the verdict."""
-    compared = [arm for arm in (REPEAT, FLAG_OFF, FLAG_ON) if any(s["arm"] == arm for s in samples)]
+    arms = [arm for arm in LATENCY_ARMS if any(s["arm"] == arm for s in samples)]
+    compared = [arm for arm in arms if arm != BASELINE]
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     outside: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name in [*sets, "all"]:
@@ -103,14 +104,14 @@ def summarise(
             outside[name][sample["arm"]].append(sample["seconds"] - sample["engine_seconds"])
     latency = {
         name: {
-            arm: percentiles(values)
+            arm: percentiles(by_arm[arm])
             | {
-                "requests": len(values),
-                "over_target": sum(value > target_seconds for value in values),
-                "seconds_outside_steps": sum(outside[name][arm]) / len(values),
-                "share_outside_steps": sum(outside[name][arm]) / sum(values),
+                "requests": len(by_arm[arm]),
+                "over_target": sum(value > target_seconds for value in by_arm[arm]),
+                "seconds_outside_steps": sum(outside[name][arm]) / len(by_arm[arm]),
+                "share_outside_steps": sum(outside[name][arm]) / sum(by_arm[arm]),
             }
-            for arm, values in by_arm.items()
+            for arm in arms
         }
         for name, by_arm in seconds.items()
     }

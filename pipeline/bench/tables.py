@@ -120,8 +120,11 @@ def _latency(summary: dict[str, Any]) -> list[Table]:
         ),
     )
     speedup = summary["speedup"]
-    said = "reported" if speedup["reported"] else f"not reported: {speedup['reason']}"
-    saved.caption = f"Speedup {said}"
+    saved.caption = (
+        "A speedup is reported: in every pass it exceeds what the repeated baseline differs by."
+        if speedup["reported"]
+        else f"No speedup is reported: {speedup['reason']}."
+    )
     return [percentiles, changes, cpu_changes, saved]
 
 
