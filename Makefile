@@ -12,10 +12,8 @@ PIP_INSTALL := $(BIN)/pip install --quiet --constraint $(LOCK)
 demo: $(VENV)/.worker
 	$(BIN)/onepass demo
 
-# An engine uses every core: tests of engines run one after another.
 test: $(VENV)/.test chromium lint
-	$(BIN)/pytest -m "not engine and not image" --numprocesses auto --dist loadfile
-	$(BIN)/pytest -m "engine and not image and not peers"
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The report is tested in a real browser. Where this cannot install one, its tests fail and say so.
 chromium:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pipeline.output.runs import Run, list_runs
+from tests.conftest import ALL_CORES
 from tests.pipeline.sample_jobs import rows
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
@@ -32,8 +33,15 @@ def command(*arguments: str) -> list[str]:
 
 
 def onepass(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command on every core, as users run it."""
     return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=1400, input=stdin
+        command(*arguments),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1400,
+        input=stdin,
+        preexec_fn=lambda: os.sched_setaffinity(0, ALL_CORES),
     )
 
 

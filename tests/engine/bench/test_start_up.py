@@ -8,11 +8,13 @@ from engine.validation import Limits, problem
 
 
 @pytest.mark.parametrize("reads", [1, 64, 200])
-def test_every_read_is_another_and_valid(reads: int) -> None:
+@pytest.mark.parametrize(("shortest", "longest"), [(100, 100), (20, 700)])
+def test_every_read_is_another_and_valid(reads: int, shortest: int, longest: int) -> None:
     limits = Limits.of(Build.model_validate({"name": "b"}), 512)
-    made = [read for call in _calls(reads, limits.vocab_size) for read in call]
+    made = [read for call in _calls(reads, limits.vocab_size, shortest, longest) for read in call]
     assert len(made) == len({read.prompt_ids for read in made}) == reads
     assert len({read.prompt_ids[:150] for read in made}) == 1
+    assert all(shortest <= len(read.prompt_ids) - 151 <= longest for read in made)
     assert [problem(read, limits) for read in made] == [None] * reads
 
 
@@ -27,9 +29,7 @@ def test_time_for_another_number_of_reads() -> None:
         reads_seconds=20.0,
         reads_per_second=100.0,
         cpu_seconds_per_read=0.015,
-        memory_ready_mib=1.0,
-        memory_half_mib=1.0,
-        memory_end_mib=1.0,
+        memory_mib=[1.0, 1.0],
         memory_peak_mib=1.0,
     )
     assert found.seconds_for(1_000) == 20.0

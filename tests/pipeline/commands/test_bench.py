@@ -44,10 +44,19 @@ def test_unknown_names_are_refused_before_anything_starts(
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("command", ["steps", "latency", "throughput", "batches", "roofline"])
-def test_quick_runs_of_engines(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("steps", ()),
+        ("latency", ("--no-flag-off",)),
+        ("throughput", ()),
+        ("batches", ()),
+        ("roofline", ()),
+    ],
+)
+def test_quick_runs_of_engines(command: str, options: tuple[str, ...], tmp_path: Path) -> None:
     output = tmp_path / f"{command}.json"
-    assert onepass("bench", command, "--quick", "--output", str(output)) == 0
+    assert onepass("bench", command, "--quick", *options, "--output", str(output)) == 0
     result = read_result(output)
     assert (result.bench, result.size) == (command, "quick")
     assert result.samples
