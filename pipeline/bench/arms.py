@@ -84,13 +84,19 @@ def start(
 
 
 def configuration_of(arms: list[Arm]) -> dict[str, Any]:
-    """What each arm runs, for the result; of the model's folder its name, as results are shared."""
+    """What each arm runs, for the result."""
     return {
         arm.spec.name: {
             "kind": arm.spec.kind,
-            "configuration": arm.facts.configuration
-            | {"model": Path(arm.facts.configuration["model"]).name},
+            "configuration": shareable(arm.facts.configuration),
             "start_seconds": arm.facts.start_seconds,
         }
         for arm in arms
     }
+
+
+def shareable(configuration: dict[str, Any]) -> dict[str, Any]:
+    """Of the model's folder its name only: results are shared."""
+    if "model" not in configuration:
+        return configuration
+    return configuration | {"model": Path(configuration["model"]).name}

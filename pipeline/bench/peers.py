@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.bench.arms import Arm, ArmSpec
 from engine.reads import Read, ReadResult
-from pipeline.bench.arms import Bench
+from pipeline.bench.arms import Bench, shareable
 from pipeline.bench.comparison import agreement
 from pipeline.bench.results import BenchResult, Recorder
 from pipeline.bench.servers import ServerRun, beam_handler, systemone
@@ -71,7 +71,7 @@ def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress
         else:
             served = _engine(bench, name, reads, repetitions)
         answers[name] = served.results
-        configurations[name] = {"what": PEERS[name], **served.configuration}
+        configurations[name] = {"what": PEERS[name], **shareable(served.configuration)}
         recorder.samples.append({"peer": name, "seconds": served.seconds})
         rows.append(
             {
