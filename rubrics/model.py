@@ -203,4 +203,6 @@ def _describe(problem: Any) -> str:
     value = "" if isinstance(problem["input"], dict | list) else f" (it is {problem['input']!r})"
     if problem["type"] == "extra_forbidden":
         return f"{key}: unknown key{value}; remove it or correct its spelling"
+    if problem["type"] == "tuple_type":
+        return f"{key}: has to be a list{value}"
     return f"{key}: {problem['msg']}{value}"

@@ -17,6 +17,7 @@ from pipeline.yaml_files import ConfigError
 
 ONE_PROCESS = "no_use_multiple_sdk_containers"
 _REQUIRED = ("project", "region", "temp_location", "machine_type", "sdk_container_image")
+_PLACEHOLDERS = ("PROJECT", "REGION", "BUCKET")
 _HARNESS_THREADS = 4
 # An element is a part: reading the weights, loading them and deciding its records must fit, or the
 # worker would be taken for stuck and killed.
@@ -51,8 +52,9 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
     where = f"job {loaded.job.name}: options."
     problems = [f"{where}{name}: is missing; Dataflow needs it" for name in _REQUIRED
                 if not options.get(name)]  # fmt: skip
+    problems += _placeholder_problems(loaded, options)
     project = options.get("project")
-    if project and not re.fullmatch(r"[a-z0-9.:-]+", str(project)):
+    if project and project not in _PLACEHOLDERS and not re.fullmatch(r"[a-z0-9.:-]+", str(project)):
         problems.append(f"{where}project: {project} is not a project id; write yours")
     temp = str(options.get("temp_location") or "gs://")
     if not temp.startswith("gs://"):
@@ -71,6 +73,19 @@ def _problems(loaded: LoadedJob, options: Mapping[str, Any], machines: Machines)
     if machine_type:
         problems += _machine_problems(where, str(machine_type), loaded, options, machines)
     return problems
+
+
+def _placeholder_problems(loaded: LoadedJob, options: Mapping[str, Any]) -> list[str]:
+    """What was copied from the job and the build that ship and not filled in."""
+    job = f"job {loaded.job.name}: "
+    values = {f"{job}input": loaded.job.input, f"{job}output": loaded.job.output}
+    values |= {f"{job}options.{name}": value for name, value in options.items()}
+    values[f"build {loaded.build.name}: model"] = loaded.build.model
+    return [
+        f"{where}: {value} still says {found[0]}; write yours"
+        for where, value in values.items()
+        if (found := re.search(rf"\b({'|'.join(_PLACEHOLDERS)})\b", str(value)))
+    ]
 
 
 def _machine_problems(

@@ -31,7 +31,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Decide one conversation under a rubric and show the probability of every option."""
-    content = sys.stdin.read() if text == "-" else text
+    content = _standard_input() if text == "-" else text
     console = Console(stderr=True, highlight=False)
     from pipeline.terminal.quiet import log_level
 
@@ -41,12 +41,21 @@ def ask(
     if as_json:
         tables = {name: decided.tables[name] for name in ("decisions", "option_probabilities")}
         typer.echo(json.dumps({**tables, "errors": errors}, indent=1, default=str))
-    else:
+    elif decided.tables["decisions"]:
         show(decided, Console(highlight=False))
     for error in errors:
         console.print(f"{error['code']}: {error['message']}", style="red", markup=False)
     if errors:
         raise typer.Exit(1)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"standard input is not UTF-8 from byte {error.start} on; convert it"
+        ) from None
 
 
 def decide_text(

@@ -83,6 +83,12 @@ def show_plan(plan: Plan, console: Console) -> None:
     if plan.rejected:
         causes = ", ".join(f"{count} {code}" for code, count in plan.rejected.most_common())
         console.print(f"rejected: {causes}", style="yellow")
+    if plan.error_rate > plan.max_error_rate:
+        console.print(
+            f"the run would fail: {plan.error_rate:.2%} are rejected, above max_error_rate "
+            f"{plan.max_error_rate:.2%}; mend the input or raise max_error_rate",
+            style="red",
+        )
     if plan.dropped_tokens:
         console.print(f"{plan.dropped_tokens} conversation tokens would be cut", style="yellow")
     if plan.escaped_control_tokens:

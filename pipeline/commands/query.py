@@ -42,8 +42,15 @@ def query(
     """
     import duckdb
 
+    from pipeline.output.comparisons import list_comparisons
     from pipeline.output.querying import connect
+    from pipeline.output.runs import RunNotFoundError, list_runs
 
+    if not list_runs(output) and not list_comparisons(output):
+        raise RunNotFoundError(
+            f"{output}: holds no complete run; name the folder of one with --output, or finish one "
+            "that was interrupted with `onepass run … --resume`"
+        )
     try:
         found = connect(output).sql(sql or LATEST)
     except duckdb.Error as error:

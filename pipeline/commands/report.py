@@ -41,7 +41,8 @@ def report(
 
 def _comparison(output: str, name: str, gate: str | None) -> tuple[str, str]:
     from pipeline.diff.gate import judge, load_gate
-    from pipeline.diff.result import list_comparisons, load_comparison
+    from pipeline.diff.result import load_comparison
+    from pipeline.output.comparisons import list_comparisons
     from pipeline.report.build import render
 
     identity = _find(output, name, list_comparisons(output))

@@ -9,9 +9,10 @@ from typing import Any
 from pipeline import storage
 from pipeline.diff.facts import facts
 from pipeline.diff.leftovers import bucket_count
-from pipeline.diff.result import Side, comparison_id, result_key, result_path
+from pipeline.diff.result import Side, comparison_id, result_key
 from pipeline.diff.thresholds import Threshold
 from pipeline.diff.units import Unit, plan_units
+from pipeline.output.comparisons import comparison_path
 from pipeline.output.runs import Run, RunKey
 
 _FIGURES = (
@@ -73,7 +74,7 @@ class Job:
     @property
     def record(self) -> str:
         """The file that says the comparison is finished."""
-        return result_path(self.output, self.key.run_id)
+        return comparison_path(self.output, self.key.run_id)
 
 
 def plan(

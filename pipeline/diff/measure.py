@@ -246,6 +246,8 @@ class Measured:
         values[:, Sum.BASELINE_RIGHT], values[:, Sum.CANDIDATE_RIGHT] = right
         among = self.block.option_names(BASELINE) == gold[:, None]
         scored = np.flatnonzero(stated & self.asked_both & (gold >= 0) & among.any(axis=1))
+        if not scored.size:
+            return  # a part may have no options at all
         values[scored, Sum.SCORED] = 1
         place = among[scored].argmax(axis=1)
         for side in (BASELINE, CANDIDATE):

@@ -4,7 +4,6 @@ draws. Written last, next to the tables; a comparison without one is unfinished.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel
 
 from pipeline import storage
 from pipeline.diff.factors import Attribution
+from pipeline.output.comparisons import comparison_path
 from pipeline.output.runs import Run, RunKey
 
 
@@ -94,18 +94,6 @@ def result_key(runs: Sequence[Run], identity: str) -> RunKey:
     return RunKey(runs[1].run_date, runs[1].build, identity)
 
 
-def result_path(output: str, identity: str) -> str:
-    """The record's file."""
-    return storage.join(output, "_comparisons", f"{identity}.json")
-
-
-def list_comparisons(output: str) -> list[str]:
-    """Ids of finished comparisons under `output`, oldest first."""
-    paths = storage.find(storage.join(output, "_comparisons", "*.json"))
-    made = [(json.loads(storage.read_bytes(path))["made_at"], path) for path in paths]
-    return [path.rpartition("/")[2].removesuffix(".json") for _, path in sorted(made)]
-
-
 def load_comparison(output: str, identity: str) -> Comparison:
     """Read a record; raises `FileNotFoundError`."""
-    return Comparison.model_validate_json(storage.read_bytes(result_path(output, identity)))
+    return Comparison.model_validate_json(storage.read_bytes(comparison_path(output, identity)))

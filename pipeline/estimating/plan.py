@@ -35,6 +35,7 @@ class Plan:
 
     Attributes:
         job, build, model: their names.
+        max_error_rate: what the job allows.
         shards, parts, records, conversations, cases, questions: how many; `questions` are those
             of all cases, so the decisions there will be if none is skipped.
         rejected: records and cases that become error rows, by code.
@@ -50,6 +51,7 @@ class Plan:
     build: str
     model: str
     single_pass_reads: bool
+    max_error_rate: float
     shards: int = 0
     parts: int = 0
     records: int = 0
@@ -65,6 +67,12 @@ class Plan:
     conditional_questions: int = 0
     steps: StepCount = field(default_factory=StepCount)
     other: StepCount = field(default_factory=StepCount)
+
+    @property
+    def error_rate(self) -> float:
+        """Share of rejected records and cases; the run's errors, unless reads fail, too."""
+        rejected = self.rejected.total()
+        return rejected / max(rejected + self.cases, 1)
 
     def histogram(self) -> list[tuple[int, int, int]]:
         """(from, below, cases) of prompt lengths, in at most twelve equal steps."""
@@ -98,7 +106,7 @@ def plan_job(loaded: LoadedJob) -> Plan:
     checkpoint = resolve(build.model, weights=False)
     compiled = compile_rubrics(loaded.rubrics, checkpoint, build, job.dialect)
     settings = PlanSettings(job.samples, job.seed, job.on_too_long, build.max_model_len)
-    plan = Plan(job.name, build.name, build.model, build.single_pass_reads)
+    plan = Plan(job.name, build.name, build.model, build.single_pass_reads, job.max_error_rate)
     plan.conditional_questions = sum(
         bool(question.ask_if) for rubric in loaded.rubrics for question in rubric.questions
     )

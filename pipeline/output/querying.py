@@ -1,6 +1,6 @@
 """DuckDB views over an output folder, local or remote.
 
-Views cover complete runs only, so a run that is going on, or failed, never mixes in.
+Views cover complete runs and comparisons only, so one that is going on, or failed, never mixes in.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import storage
+from pipeline.output.comparisons import list_comparisons
 from pipeline.output.runs import Run, list_runs
 from pipeline.output.tables import PARTITION_KEYS, TABLES, Table
 
@@ -24,12 +25,13 @@ _LATEST_TABLES = ("decisions", "option_probabilities", "errors")
 def connect(output: str) -> duckdb.DuckDBPyConnection:
     """A database in memory with a view for every table, and `latest_…` for the newest run."""
     database = duckdb.connect()
-    runs = list_runs(output)
+    runs, comparisons = list_runs(output), list_comparisons(output)
     for table in TABLES.values():
         if table.name in _RUN_TABLES:
             files = [f for run in runs for f in run.files(table.name)]
         else:
-            files = storage.find(storage.join(output, table.name, "*", "*", "*", "*.parquet"))
+            found = storage.find(storage.join(output, table.name, "*", "*", "*", "*.parquet"))
+            files = [file for file in found if _partition(file, "run_id") in comparisons]
         _create_view(database, table.name, table, files)
     for name in _LATEST_TABLES:
         _create_view(database, f"latest_{name}", TABLES[name], _latest_files(runs, name))

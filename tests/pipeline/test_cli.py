@@ -211,3 +211,9 @@ def test_help_names_every_command() -> None:
     told = CliRunner().invoke(app, ["--help"]).output
     for command in ("demo", "ask", "run", "query", "rubric"):
         assert command in told
+
+
+def test_standard_input_that_is_not_utf8_is_wrong_usage() -> None:
+    result = CliRunner().invoke(app, ["ask", "triage", "-"], input=b"a \xff")
+    assert result.exit_code == 2
+    assert "not UTF-8 from byte 2 on" in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ def test_what_the_job_states_stays(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         ({"project": None}, "options.project: is missing; Dataflow needs it"),
-        ({"project": "PROJECT"}, "options.project: PROJECT is not a project id"),
+        ({"project": "PROJECT"}, "options.project: PROJECT still says PROJECT; write yours"),
+        ({"project": "My Project"}, "options.project: My Project is not a project id"),
+        ({"temp_location": "gs://BUCKET/temp"}, "options.temp_location: gs://BUCKET/temp still"),
         ({"sdk_container_image": None}, "options.sdk_container_image: is missing"),
         ({"temp_location": "/tmp/x"}, "options.temp_location: /tmp/x is local"),
         ({"machine_type": "n1-standard-4"}, "n1-standard-4 is not in configs/machines.yaml; use"),
@@ -79,3 +82,10 @@ def test_all_problems_come_together(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         worker_options(dataflow_job(tmp_path, options=bare), MACHINES)
     assert len(error.value.problems) == 4
+
+
+def test_the_model_of_a_build_copied_from_here_is_to_be_filled_in(tmp_path: Path) -> None:
+    job = dataflow_job(tmp_path)
+    build = job.build.model_copy(update={"model": "gs://BUCKET/models/m"})
+    with pytest.raises(ConfigError, match=r"build fast: model: gs://BUCKET/models/m still says"):
+        worker_options(replace(job, build=build), MACHINES)

@@ -4,7 +4,8 @@ import pytest
 from google.cloud import storage as cloud
 
 from pipeline import storage
-from pipeline.diff.result import list_comparisons, load_comparison
+from pipeline.diff.result import load_comparison
+from pipeline.output.comparisons import list_comparisons
 from tests.gcs import beam_uses, bucket, gcs_url
 from tests.pipeline.diff.cases import compared, items, refused
 from tests.pipeline.synthetic import write_run

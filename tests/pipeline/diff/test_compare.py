@@ -265,3 +265,9 @@ def test_comparing_again_replaces_what_was_there(tmp_path: Path) -> None:
     stray.write_bytes(b"left by another version")
     assert compared(out, runs).model_copy(update={"made_at": first.made_at}) == first
     assert not stray.exists()
+
+
+def test_parts_without_decisions_harm_nothing(tmp_path: Path) -> None:
+    out = str(tmp_path)
+    overall = compared(out, two_runs(out, items(1), items(1), parts=3)).overall
+    assert (overall["pairs"], overall["flips"], overall["breaks"]) == (1, 0, 0)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from pipeline.cli import app
+from pipeline.commands.plan import show_plan
 from pipeline.estimating.estimates import engine_hours, estimates, monthly_choices
 from pipeline.estimating.machines import load_machines
 from pipeline.estimating.plan import plan_job
@@ -146,3 +149,12 @@ def test_the_command(tmp_path: Path) -> None:
     for part in ("5 conversations", "one engine step: 100.0% of reads", "FlexRS", "assumed:"):
         assert part in text
     assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_that_would_fail_says_so(job: LoadedJob) -> None:
+    plan = plan_job(job)
+    assert plan.error_rate == pytest.approx(4 / 72)
+    for allowed, warned in ((0.05, True), (0.06, False)):
+        console = Console(record=True, width=200)
+        show_plan(replace(plan, max_error_rate=allowed), console)
+        assert ("the run would fail: 5.56% are rejected" in console.export_text()) == warned

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from pipeline.cli import app
 from pipeline.output.querying import _in_memory, connect
+from pipeline.output.runs import RunNotFoundError
 from pipeline.output.tables import DECISIONS
+from tests.pipeline.diff.cases import compared, two_runs
 from tests.pipeline.output.test_writing import error
 from tests.pipeline.synthetic import STARTED, decision, write_run
 
@@ -94,3 +96,20 @@ def test_wrong_sql_is_wrong_usage(output: str) -> None:
     result = CliRunner().invoke(app, ["query", "SELECT nothing FROM decisions", "--output", output])
     assert result.exit_code == 2
     assert "nothing" in result.output
+
+
+def test_a_folder_without_runs_is_wrong_usage(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["query", "--output", str(tmp_path / "nowhere")])
+    assert isinstance(result.exception, RunNotFoundError)
+    assert "nowhere: holds no complete run" in str(result.exception)
+
+
+def test_a_comparison_without_its_record_is_not_shown(tmp_path: Path) -> None:
+    out = str(tmp_path)
+    rows = [decision("c1", "topic", {"billing": 0.75, "symptoms": 0.25})]
+    compared(out, two_runs(out, rows, rows))
+    count = "SELECT (SELECT count(*) FROM diffs), (SELECT count(*) > 0 FROM diff_summary)"
+    assert connect(out).sql(count).fetchall() == [(1, True)]
+    (record,) = tmp_path.glob("_comparisons/*.json")
+    record.unlink()
+    assert connect(out).sql(count).fetchall() == [(0, False)]
