@@ -58,6 +58,16 @@ def test_the_user_decides_about_logs_and_waiting() -> None:
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
+def test_shapes_onednn_keeps_are_few_unless_the_user_says_otherwise() -> None:
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    for given, kept in ((None, "64"), ("9", "9")):
+        os.environ.pop(name, None)
+        if given:
+            os.environ[name] = given
+        prepare(_build())
+        assert os.environ[name] == kept
+
+
 def test_a_child_gets_as_many_cores_as_threads() -> None:
     prepare(_build(in_process=False, threads=1))
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "1"
