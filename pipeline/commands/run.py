@@ -122,6 +122,9 @@ def show_result(run: Run, console: Console) -> None:
     console.print("Look at them with:", style="dim")
     place = "" if run.output.rstrip("/") == "out" else f" --output {run.output}"
     console.print(f"  onepass query{place}", markup=False)
+    if row["errors"] and complete:
+        sql = "SELECT code, message, count(*) FROM latest_errors GROUP BY ALL"
+        console.print(f'  onepass query{place} "{sql}"', markup=False, soft_wrap=True)
     pattern = run.key.folder(run.output, "decisions") + "/*.parquet"
     console.print(f"  duckdb -c \"SELECT * FROM '{pattern}'\"", markup=False, soft_wrap=True)
 

@@ -140,9 +140,14 @@ def read_records(
                 if isinstance(item, ShardProblem) or item.index >= index:
                     yield item
             if empty:
-                yield ShardProblem("empty_shard", "the shard holds no records")
+                yield ShardProblem(
+                    "empty_shard", "the shard holds no records; write it anew or remove it"
+                )
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         yield ShardProblem("unreadable_shard", f"the shard cannot be opened: {error.strerror}")
+
+
+REST_UNREAD = "the rest was not read, write the shard anew"
 
 
 class _BrokenError(Exception):
@@ -158,7 +163,9 @@ def _lines(chunks: Iterable[bytes], index: int, offset: int) -> Iterator[RawReco
                 yield RawRecord(index, start, line)
             index += 1
     except _BrokenError as error:
-        yield ShardProblem("broken_shard", f"the compressed shard {error} after {index:,} lines")
+        yield ShardProblem(
+            "broken_shard", f"the compressed shard {error} after {index:,} lines; {REST_UNREAD}"
+        )
 
 
 def _too_large() -> BadRecord:
@@ -238,7 +245,9 @@ def _rows(file: BinaryIO, first: int) -> Iterator[RawRecord | ShardProblem]:
         # else is the file system's, which may recover.
         if not isinstance(error, pa.ArrowException) and (type(error) is not OSError or error.errno):
             raise
-        yield ShardProblem("broken_shard", f"the Parquet shard is corrupt after {index:,} rows")
+        yield ShardProblem(
+            "broken_shard", f"the Parquet shard is corrupt after {index:,} rows; {REST_UNREAD}"
+        )
 
 
 def _row(batch: Any) -> dict[str, Any] | BadRecord:

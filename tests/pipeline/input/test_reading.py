@@ -22,7 +22,7 @@ from pipeline.input import reading
 from pipeline.input.conversations import Conversation, Rejected
 from pipeline.input.parts import Part, Place
 from pipeline.input.reading import FindParts, ReadParts
-from pipeline.input.shards import InputError, Shard
+from pipeline.input.shards import REST_UNREAD, InputError, Shard
 from tests.gcs import beam_uses, bucket, gcs_url
 from tests.pipeline.eager import elements
 from tests.pipeline.input.test_records import BAD_RECORDS, CANARY
@@ -125,7 +125,13 @@ class TestParts:
         outcomes = read_all(tmp_path / "*")
         assert rejected(outcomes) == [
             Rejected(
-                "a.jsonl", None, None, None, "read", "empty_shard", "the shard holds no records"
+                "a.jsonl",
+                None,
+                None,
+                None,
+                "read",
+                "empty_shard",
+                "the shard holds no records; write it anew or remove it",
             )
         ]
         assert len(conversations(outcomes)) == 1
@@ -137,7 +143,9 @@ class TestParts:
         (error,) = rejected(outcomes)
         assert (error.code, error.record_index, error.stage) == ("broken_shard", None, "read")
         count = len(conversations(outcomes))
-        assert error.message == f"the compressed shard is cut off after {count:,} lines"
+        assert (
+            error.message == f"the compressed shard is cut off after {count:,} lines; {REST_UNREAD}"
+        )
         assert count > 15_000
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pipeline.input import shards
 from pipeline.input.records import BadRecord
 from pipeline.input.shards import (
+    REST_UNREAD,
     InputError,
     RawRecord,
     Shard,
@@ -153,7 +154,9 @@ class TestJsonl:
 
     @pytest.mark.parametrize("data", [b"", b"\n\n \r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
     def test_a_shard_without_records(self, tmp_path: Path, suffix: str, data: bytes) -> None:
-        problem = ShardProblem("empty_shard", "the shard holds no records")
+        problem = ShardProblem(
+            "empty_shard", "the shard holds no records; write it anew or remove it"
+        )
         assert broken(self.shard(tmp_path, suffix, data)) == (0, problem)
 
     def test_lines_do_not_depend_on_how_the_file_is_read(
@@ -234,7 +237,9 @@ class TestBrokenCompression:
             if isinstance(last, RawRecord):  # cut between frames, which no file can tell
                 records.append(last)
             else:
-                reason = f"the compressed shard is cut off after {len(records)} lines"
+                reason = (
+                    f"the compressed shard is cut off after {len(records)} lines; {REST_UNREAD}"
+                )
                 assert last == ShardProblem("broken_shard", reason)
             seen = [(r.index, r.value) for r in records if isinstance(r, RawRecord)]
             assert seen[:-1] == expected[: max(0, len(seen) - 1)]
@@ -246,17 +251,22 @@ class TestBrokenCompression:
         packed = PACK[suffix](data)
         count, problem = broken(shard_of(tmp_path / f"a{suffix}", packed[: len(packed) // 2]))
         assert problem.code == "broken_shard"
-        assert problem.message == f"the compressed shard is cut off after {count:,} lines"
+        assert (
+            problem.message
+            == f"the compressed shard is cut off after {count:,} lines; {REST_UNREAD}"
+        )
         assert 1_000 < count < 60_000
 
     def test_not_compressed_at_all(self, tmp_path: Path, suffix: str) -> None:
-        problem = ShardProblem("broken_shard", "the compressed shard is corrupt after 0 lines")
+        problem = ShardProblem(
+            "broken_shard", f"the compressed shard is corrupt after 0 lines; {REST_UNREAD}"
+        )
         assert broken(shard_of(tmp_path / f"a{suffix}", RECORDS)) == (0, problem)
 
     def test_other_bytes_behind_the_end(self, tmp_path: Path, suffix: str) -> None:
         count, problem = broken(shard_of(tmp_path / f"a{suffix}", PACK[suffix](RECORDS) + b"junk!"))
         assert count == 50
-        assert problem.message == "the compressed shard is corrupt after 50 lines"
+        assert problem.message == f"the compressed shard is corrupt after 50 lines; {REST_UNREAD}"
 
     def test_zeros_behind_the_end_are_padding(self, tmp_path: Path, suffix: str) -> None:
         packed = PACK[suffix](RECORDS) + b"\0" * 512
@@ -338,7 +348,9 @@ class TestParquet:
         assert broken(parquet(tmp_path / "a.parquet", table))[1].code == "empty_shard"
 
     def test_not_parquet_at_all(self, tmp_path: Path) -> None:
-        problem = ShardProblem("broken_shard", "the Parquet shard is corrupt after 0 rows")
+        problem = ShardProblem(
+            "broken_shard", f"the Parquet shard is corrupt after 0 rows; {REST_UNREAD}"
+        )
         assert broken(shard_of(tmp_path / "a.parquet", RECORDS)) == (0, problem)
         assert broken(shard_of(tmp_path / "b.parquet", b"")) == (0, problem)
 
