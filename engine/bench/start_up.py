@@ -39,8 +39,8 @@ _MEMORY_POINTS = 8
 class StartUp:
     """One measurement. Seconds are wall time unless named cpu; memory is resident MiB.
 
-    `memory_mib` is that of the ready engine and after each eighth of the reads. It grows until
-    every page of the KV cache has been used once.
+    `memory_mib` is that of the ready engine, its whole KV cache included, and after each eighth of
+    the reads.
     """
 
     mode: str
