@@ -13,7 +13,7 @@ import pytest
 ALL_CORES = sorted(os.sched_getaffinity(0))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker:
         number = int(worker.removeprefix("gw"))

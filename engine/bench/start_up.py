@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine.bench.worker import resident_gib
 from engine.builds import Build
 from engine.reads import Read
 
@@ -128,8 +129,7 @@ def _cpu_seconds() -> float:
 
 
 def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+    return round(resident_gib() * 1024, 1)
 
 
 def measure_apart(

@@ -42,17 +42,18 @@ def query(
     """
     import duckdb
 
-    from pipeline.output.comparisons import list_comparisons
     from pipeline.output.querying import connect
-    from pipeline.output.runs import RunNotFoundError, list_runs
+    from pipeline.output.runs import RunNotFoundError
 
-    if not list_runs(output) and not list_comparisons(output):
+    database = connect(output)
+    anything = "SELECT 1 FROM runs UNION ALL SELECT 1 FROM diff_summary LIMIT 1"
+    if not database.sql(anything).fetchall():
         raise RunNotFoundError(
             f"{output}: holds no complete run; name the folder of one with --output, or finish one "
             "that was interrupted with `onepass run … --resume`"
         )
     try:
-        found = connect(output).sql(sql or LATEST)
+        found = database.sql(sql or LATEST)
     except duckdb.Error as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

@@ -24,6 +24,7 @@ from pipeline.input.parts import Place
 from pipeline.input.reading import duplicate, parse_item
 from pipeline.input.shards import RawRecord, Shard, match_shards, read_records
 from pipeline.jobs.config import LoadedJob
+from pipeline.output.finishing import error_rate
 from rubrics.compiler import CompiledRubric
 
 _BARS = 12
@@ -71,8 +72,7 @@ class Plan:
     @property
     def error_rate(self) -> float:
         """Share of rejected records and cases; the run's errors, unless reads fail, too."""
-        rejected = self.rejected.total()
-        return rejected / max(rejected + self.cases, 1)
+        return error_rate({"errors": self.rejected.total(), "decided_cases": self.cases})
 
     def histogram(self) -> list[tuple[int, int, int]]:
         """(from, below, cases) of prompt lengths, in at most twelve equal steps."""

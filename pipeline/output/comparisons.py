@@ -14,8 +14,17 @@ def comparison_path(output: str, identity: str) -> str:
     return storage.join(output, _FOLDER, f"{identity}.json")
 
 
-def list_comparisons(output: str) -> list[str]:
-    """Ids of finished comparisons under `output`, oldest first."""
+def comparison_ids(output: str) -> list[str]:
+    """Ids of finished comparisons under `output`, in no order of time."""
     paths = storage.find(storage.join(output, _FOLDER, "*.json"))
-    made = [(json.loads(storage.read_bytes(path))["made_at"], path) for path in paths]
-    return [path.rpartition("/")[2].removesuffix(".json") for _, path in sorted(made)]
+    return [path.rpartition("/")[2].removesuffix(".json") for path in paths]
+
+
+def list_comparisons(output: str) -> list[str]:
+    """Ids of finished comparisons under `output`, oldest first; reads their records."""
+
+    def made_at(identity: str) -> str:
+        record = json.loads(storage.read_bytes(comparison_path(output, identity)))
+        return str(record["made_at"])
+
+    return sorted(sorted(comparison_ids(output)), key=made_at)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import storage
-from pipeline.output.comparisons import list_comparisons
+from pipeline.output.comparisons import comparison_ids
 from pipeline.output.runs import Run, list_runs
 from pipeline.output.tables import PARTITION_KEYS, TABLES, Table
 
@@ -25,7 +25,7 @@ _LATEST_TABLES = ("decisions", "option_probabilities", "errors")
 def connect(output: str) -> duckdb.DuckDBPyConnection:
     """A database in memory with a view for every table, and `latest_…` for the newest run."""
     database = duckdb.connect()
-    runs, comparisons = list_runs(output), list_comparisons(output)
+    runs, comparisons = list_runs(output), set(comparison_ids(output))
     for table in TABLES.values():
         if table.name in _RUN_TABLES:
             files = [f for run in runs for f in run.files(table.name)]
