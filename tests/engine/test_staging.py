@@ -102,8 +102,8 @@ def test_unavailable_and_broken_transfers_are_resumed_at_the_byte(
     def rule(method: str, path: str, number: int) -> Fault | None:
         if number in (2, 3):
             return Fault(status=503)
-        if "-00001-" in path and "alt=media" in path and not cut:
-            cut.append(path)
+        if "-00001-" in path and "alt=media" in path and len(cut) < 2:
+            cut.append(path)  # two, as the first to come may be the range of 17 bytes
             return Fault(cut_after=500_000)
         return None
 
