@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from engine.bench.arms import ArmError
+from engine.bench.fragments import held_fragments
 from pipeline.bench.arms import Bench, DType
 from pipeline.bench.results import BenchResult, Size, read_result
 from pipeline.bench.workload import (
@@ -26,7 +27,7 @@ from pipeline.commands.options import framed
 from pipeline.estimating.machines import load_machines
 from pipeline.terminal.quiet import log_level
 
-app = typer.Typer(help="Measure: steps, latency, throughput, cost, peers.", no_args_is_help=True)
+app = typer.Typer(help="Measure steps, latency, throughput, batches, cost, peers, the roofline.", no_args_is_help=True)
 
 RESULTS = Path("out/bench")
 
@@ -83,7 +84,8 @@ def _measures(measure: Callable[..., BenchResult]) -> Callable[..., None]:
         **options: Any,
     ) -> BenchResult:
         size: Size = "quick" if quick else "full"
-        return measure(Bench(model, dtype, size, threads=threads), **options)
+        with nullcontext() if quick else held_fragments():
+            return measure(Bench(model, dtype, size, threads=threads), **options)
 
     return _shows(framed(frame, measure))
 

@@ -58,9 +58,11 @@ def test_the_user_decides_about_logs_and_waiting() -> None:
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
-def test_shapes_onednn_keeps_are_few_unless_the_user_says_otherwise() -> None:
-    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
-    for given, kept in ((None, "64"), ("9", "9")):
+@pytest.mark.parametrize(
+    ("name", "default"), [("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"), ("THP_MEM_ALLOC_ENABLE", "1")]
+)
+def test_the_user_decides_about_memory(name: str, default: str) -> None:
+    for given, kept in ((None, default), ("9", "9")):
         os.environ.pop(name, None)
         if given:
             os.environ[name] = given

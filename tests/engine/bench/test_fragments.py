@@ -1,0 +1,27 @@
+"""What counts as a fragment, and that fragments are really held."""
+
+from __future__ import annotations
+
+import mmap
+
+from engine.bench.fragments import fragmented_bytes, held_fragments
+from engine.bench.worker import resident_gib
+
+BUDDY_INFO = """\
+Node 0, zone      DMA      1      0      3
+Node 0, zone   Normal     10      5      2
+"""
+
+
+def test_all_but_the_largest_blocks_are_fragments() -> None:
+    small, free = fragmented_bytes(BUDDY_INFO)
+    assert small == (1 + 10 + 5 * 2) * mmap.PAGESIZE
+    assert free == small + (3 + 2) * 4 * mmap.PAGESIZE
+
+
+def test_fragments_are_held_until_the_end() -> None:
+    before = resident_gib()
+    with held_fragments() as held:
+        assert held > 0
+        assert resident_gib() - before > 0.9 * held / 2**30
+    assert resident_gib() - before < 0.1 * held / 2**30 + 0.1
