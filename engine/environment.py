@@ -45,8 +45,8 @@ def prepare(build: Build) -> None:
     # oneDNN keeps what it builds for a shape, 1,024 times by default, and token counts differ from
     # step to step: a small model grew by 1.4 GiB. A step needs some twenty.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    # Weights in huge pages where the kernel leaves that to programs (`madvise`): on memory that other
-    # processes left in fragments, reads of a 1.6 GB model took a fifth longer without.
+    # Weights in huge pages where the kernel leaves that to programs (`madvise`): on memory that
+    # other processes left in fragments, reads of a 1.6 GB model took a fifth longer without.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     # Overrides the cache size of the build where set; whole GiB only.
     os.environ.pop("VLLM_CPU_KVCACHE_SPACE", None)

@@ -27,7 +27,10 @@ from pipeline.commands.options import framed
 from pipeline.estimating.machines import load_machines
 from pipeline.terminal.quiet import log_level
 
-app = typer.Typer(help="Measure steps, latency, throughput, batches, cost, peers, the roofline.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure steps, latency, throughput, batches, cost, peers, the roofline.",
+    no_args_is_help=True,
+)
 
 RESULTS = Path("out/bench")
 

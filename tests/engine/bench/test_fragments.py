@@ -7,6 +7,7 @@ import mmap
 from engine.bench.fragments import fragmented_bytes, held_fragments
 from engine.bench.worker import resident_gib
 
+MIB = 2**20
 BUDDY_INFO = """\
 Node 0, zone      DMA      1      0      3
 Node 0, zone   Normal     10      5      2
@@ -14,14 +15,12 @@ Node 0, zone   Normal     10      5      2
 
 
 def test_all_but_the_largest_blocks_are_fragments() -> None:
-    small, free = fragmented_bytes(BUDDY_INFO)
-    assert small == (1 + 10 + 5 * 2) * mmap.PAGESIZE
-    assert free == small + (3 + 2) * 4 * mmap.PAGESIZE
+    assert fragmented_bytes(BUDDY_INFO) == (1 + 10 + 5 * 2) * mmap.PAGESIZE
 
 
 def test_fragments_are_held_until_the_end() -> None:
     before = resident_gib()
-    with held_fragments() as held:
-        assert held > 0
+    with held_fragments(at_most=64 * MIB) as held:
+        assert 0 < held <= 64 * MIB
         assert resident_gib() - before > 0.9 * held / 2**30
-    assert resident_gib() - before < 0.1 * held / 2**30 + 0.1
+    assert resident_gib() - before < 0.5 * held / 2**30
