@@ -1,9 +1,10 @@
 """Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
 
-In every pass each request is answered by all arms before the next one, in an order drawn anew, so
-that whatever else the machine does, and whatever the arm before leaves in its caches, touches all
-arms alike. Prefix caches are emptied before each request: it pays for its whole prompt in every
-pass.
+Every pass starts its engines anew, in an order drawn anew: where a process happens to lie in memory
+makes it some percent faster or slower as long as it lives. In a pass each request is answered by
+all arms before the next one, again in an order drawn anew, so that whatever else the machine does,
+and whatever the arm before leaves in its caches, touches all arms alike. Prefix caches are emptied
+before each request: it pays for its whole prompt in every pass.
 """
 
 from __future__ import annotations
@@ -53,22 +54,20 @@ def run(
     )
     recorder = Recorder("latency", bench.size, configuration)
     requests = [request for found in sets.values() for request in found]
-    with ExitStack() as stack:
-        builds = {n: b for n, b in LATENCY_ARMS.items() if with_flag_off or n != FLAG_OFF}
-        arms = start(
-            stack,
-            bench.size,
-            [bench.spec(name, b, kv_cache_gib=KV_CACHE_GIB) for name, b in builds.items()],
-        )
-        for arm in arms:
-            _answer(arm, requests[0])  # an engine's first read is not its latency
-        order = random.Random(_ORDER_SEED)
-        for number in range(passes):
+    builds = {n: b for n, b in LATENCY_ARMS.items() if with_flag_off or n != FLAG_OFF}
+    specs = [bench.spec(name, b, kv_cache_gib=KV_CACHE_GIB) for name, b in builds.items()]
+    arms_configuration: dict[str, Any] = {}
+    order = random.Random(_ORDER_SEED)
+    for number in range(passes):
+        with ExitStack() as stack:
+            arms = start(stack, bench.size, order.sample(specs, len(specs)))
+            for arm in arms:
+                _answer(arm, requests[0])  # an engine's first read is not its latency
             for place, request in enumerate(requests):
                 for arm in order.sample(arms, len(arms)):
                     recorder.samples.append(_answer(arm, request) | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
-        arms_configuration = configuration_of(arms)
+            arms_configuration = configuration_of(arms)
     summary = summarise(recorder.samples, list(sets), passes, target_seconds)
     return recorder.finish(summary, arms=arms_configuration)
 

@@ -142,7 +142,7 @@ def latency(
     from pipeline.bench import latency as bench_latency
 
     sets = _sets(bench, formats, prompt_tokens, count)
-    passes = 2 if bench.quick else passes
+    passes = 1 if bench.quick else passes
     with _progress("requests") as progress:
         return bench_latency.run(bench, sets, passes, target, progress, with_flag_off=flag_off)
 
