@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.bench.arms import Arm, ArmSpec, Kind
+from engine.bench.fragments import held_fragments
 from engine.bench.models import bench_model
 from engine.builds import Build, load_build
 from engine.checkpoints import Checkpoint, resolve
@@ -74,7 +75,12 @@ class Bench:
 def start(
     stack: ExitStack, size: Size, specs: list[ArmSpec], *, count_forwards: bool = False
 ) -> list[Arm]:
-    """Running arms, closed with `stack`; one after another, unless only a quick proof is wanted."""
+    """Running arms, closed with `stack`.
+
+    Unless only a quick proof is wanted, they start one after another and on the same kind of memory.
+    """
+    if size == "full":
+        stack.enter_context(held_fragments())
     arms = []
     for spec in specs:
         arms.append(stack.enter_context(Arm(spec, count_forwards=count_forwards)))

@@ -1,9 +1,9 @@
 """Latency of one request at a time: baseline, the baseline again, the flag off, the flag on.
 
-Every pass starts its engines anew, in an order drawn anew: where a process happens to lie in memory
+Every pass starts its engines anew, the next one first: where a process happens to lie in memory
 makes it some percent faster or slower as long as it lives. In a pass each request is answered by
-all arms before the next one, again in an order drawn anew, so that whatever else the machine does,
-and whatever the arm before leaves in its caches, touches all arms alike. Prefix caches are emptied
+all arms before the next one, in an order drawn anew, so that whatever else the machine does, and
+whatever the arm before leaves in its caches, touches all arms alike. Prefix caches are emptied
 before each request: it pays for its whole prompt in every pass.
 """
 
@@ -59,8 +59,9 @@ def run(
     arms_configuration: dict[str, Any] = {}
     order = random.Random(_ORDER_SEED)
     for number in range(passes):
+        first = number % len(specs)
         with ExitStack() as stack:
-            arms = start(stack, bench.size, order.sample(specs, len(specs)))
+            arms = start(stack, bench.size, specs[first:] + specs[:first])
             for arm in arms:
                 _answer(arm, requests[0])  # an engine's first read is not its latency
             for place, request in enumerate(requests):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from engine.bench.arms import ArmError
-from engine.bench.fragments import held_fragments
 from pipeline.bench.arms import Bench, DType
 from pipeline.bench.results import BenchResult, Size, read_result
 from pipeline.bench.workload import (
@@ -87,8 +86,7 @@ def _measures(measure: Callable[..., BenchResult]) -> Callable[..., None]:
         **options: Any,
     ) -> BenchResult:
         size: Size = "quick" if quick else "full"
-        with nullcontext() if quick else held_fragments():
-            return measure(Bench(model, dtype, size, threads=threads), **options)
+        return measure(Bench(model, dtype, size, threads=threads), **options)
 
     return _shows(framed(frame, measure))
 
