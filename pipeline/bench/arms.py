@@ -77,7 +77,7 @@ def start(
 ) -> list[Arm]:
     """Running arms, closed with `stack`.
 
-    Unless only a quick proof is wanted, they start one after another and on the same kind of memory.
+    Unless only a quick proof is wanted: one after another, on the same kind of memory.
     """
     if size == "full":
         stack.enter_context(held_fragments())
