@@ -1,19 +1,21 @@
 """The same questions on this project's engine and on what one would use instead.
 
-Each peer starts afresh, answers cold, and is measured a few times; where its prompts and canvases
-are the same as this project's, its decisions are compared too.
+Each peer starts afresh on the same kind of memory, answers cold, and is measured a few times; where
+its prompts and canvases are the same as this project's, its decisions are compared too.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from engine.bench.arms import Arm, ArmSpec
+from engine.bench.fragments import held_fragments
 from engine.reads import Read, ReadResult
 from pipeline.bench.arms import Bench, shareable
 from pipeline.bench.comparison import agreement
@@ -62,14 +64,15 @@ def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress
     build = bench.build("baseline")
     for name in peers:
         progress(name)
-        if name == "systemone":
-            served = _isolated(
-                systemone, build, conversations, rubric, repetitions, build.max_num_seqs
-            )
-        elif name == "beam":
-            served = _isolated(beam_handler, build, reads, repetitions)
-        else:
-            served = _engine(bench, name, reads, repetitions)
+        with nullcontext() if bench.quick else held_fragments():
+            if name == "systemone":
+                served = _isolated(
+                    systemone, build, conversations, rubric, repetitions, build.max_num_seqs
+                )
+            elif name == "beam":
+                served = _isolated(beam_handler, build, reads, repetitions)
+            else:
+                served = _engine(bench, name, reads, repetitions)
         answers[name] = served.results
         configurations[name] = {"what": PEERS[name], **shareable(served.configuration)}
         recorder.samples.append({"peer": name, "seconds": served.seconds})
