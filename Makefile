@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := configs/requirements.lock
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
-PIP_INSTALL := $(BIN)/pip install --quiet --constraint $(LOCK)
+# Without --no-compile, half of the installation goes into compiling what is never imported.
+PIP_INSTALL := $(BIN)/pip install --quiet --no-compile --constraint $(LOCK)
 
 .PHONY: demo test lint lock tiny clean chromium compare
 
@@ -43,14 +44,13 @@ lint: $(VENV)/.test
 
 # The CPU build of torch comes from wherever pip already finds it; only if that fails from the
 # PyTorch CPU wheel index.
-$(VENV)/.worker: pyproject.toml $(LOCK)
+$(VENV)/.worker: EXTRAS := worker
+$(VENV)/.test: EXTRAS := worker,test
+$(VENV)/.worker $(VENV)/.test: pyproject.toml $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --editable '.[worker]' || $(PIP_INSTALL) --extra-index-url $(TORCH_CPU_INDEX) --editable '.[worker]'
-	touch $@
-
-$(VENV)/.test: $(VENV)/.worker
-	$(PIP_INSTALL) --editable '.[worker,test]'
-	touch $@
+	$(PIP_INSTALL) --editable '.[$(EXTRAS)]' || \
+	  $(PIP_INSTALL) --extra-index-url $(TORCH_CPU_INDEX) --editable '.[$(EXTRAS)]'
+	touch $(VENV)/.worker $@
 
 tiny: $(VENV)/.worker
 	$(BIN)/onepass train-tiny

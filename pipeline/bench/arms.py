@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -72,6 +72,11 @@ class Bench:
         }
 
 
+def same_memory(size: Size) -> AbstractContextManager[object]:
+    """Within it engines start on the same kind of memory; a quick proof does without."""
+    return nullcontext() if size == "quick" else held_fragments()
+
+
 def start(
     stack: ExitStack, size: Size, specs: list[ArmSpec], *, count_forwards: bool = False
 ) -> list[Arm]:
@@ -79,8 +84,7 @@ def start(
 
     Unless only a quick proof is wanted: one after another, on the same kind of memory.
     """
-    if size == "full":
-        stack.enter_context(held_fragments())
+    stack.enter_context(same_memory(size))
     arms = []
     for spec in specs:
         arms.append(stack.enter_context(Arm(spec, count_forwards=count_forwards)))

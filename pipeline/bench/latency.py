@@ -2,17 +2,18 @@
 
 Every pass starts its engines anew, the next one first: where a process happens to lie in memory
 makes it some percent faster or slower as long as it lives. In a pass each request is answered by
-all arms before the next one, in an order drawn anew, so that whatever else the machine does, and
-whatever the arm before leaves in its caches, touches all arms alike. Prefix caches are emptied
-before each request: it pays for its whole prompt in every pass.
+all arms before the next one, so that whatever else the machine does touches all arms alike. The
+orders of the arms are balanced within a set: who is asked first, or after whom, makes some percent,
+too. Prefix caches are emptied before each request: it pays for its whole prompt in every pass.
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import permutations
 from typing import Any
 
 from engine.bench.arms import Arm
@@ -57,20 +58,30 @@ def run(
     builds = {n: b for n, b in LATENCY_ARMS.items() if with_flag_off or n != FLAG_OFF}
     specs = [bench.spec(name, b, kv_cache_gib=KV_CACHE_GIB) for name, b in builds.items()]
     arms_configuration: dict[str, Any] = {}
-    order = random.Random(_ORDER_SEED)
+    rng = random.Random(_ORDER_SEED)
+    orders = {name: balanced_orders(list(builds), rng) for name in sets}
     for number in range(passes):
         first = number % len(specs)
         with ExitStack() as stack:
             arms = start(stack, bench.size, specs[first:] + specs[:first])
             for arm in arms:
                 _answer(arm, requests[0])  # an engine's first read is not its latency
+            by_name = {arm.spec.name: arm for arm in arms}
             for place, request in enumerate(requests):
-                for arm in order.sample(arms, len(arms)):
-                    recorder.samples.append(_answer(arm, request) | {"pass": number})
+                for name in next(orders[request.set_name]):
+                    recorder.samples.append(_answer(by_name[name], request) | {"pass": number})
                 progress(number * len(requests) + place + 1, passes * len(requests))
             arms_configuration = configuration_of(arms)
     summary = summarise(recorder.samples, list(sets), passes, target_seconds)
     return recorder.finish(summary, arms=arms_configuration)
+
+
+def balanced_orders(names: Sequence[str], rng: random.Random) -> Iterator[tuple[str, ...]]:
+    """Every order of `names` once in a random sequence, then all of them again, without end."""
+    orders = list(permutations(names))
+    while True:
+        rng.shuffle(orders)
+        yield from orders
 
 
 def _answer(arm: Arm, request: Request) -> dict[str, Any]:

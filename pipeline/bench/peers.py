@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from engine.bench.arms import Arm, ArmSpec
-from engine.bench.fragments import held_fragments
 from engine.reads import Read, ReadResult
-from pipeline.bench.arms import Bench, shareable
+from pipeline.bench.arms import Bench, same_memory, shareable
 from pipeline.bench.comparison import agreement
 from pipeline.bench.results import BenchResult, Recorder
 from pipeline.bench.servers import ServerRun, beam_handler, systemone
@@ -64,7 +62,7 @@ def run(bench: Bench, peers: Sequence[str], repetitions: int, progress: Progress
     build = bench.build("baseline")
     for name in peers:
         progress(name)
-        with nullcontext() if bench.quick else held_fragments():
+        with same_memory(bench.size):
             if name == "systemone":
                 served = _isolated(
                     systemone, build, conversations, rubric, repetitions, build.max_num_seqs
